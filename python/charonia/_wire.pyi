@@ -1,0 +1,241 @@
+"""The extension: bytes on one side, tensors and calls on the other. Knows no model, no config, no policy.
+
+Network threads never attach to the interpreter: Python pulls with `take` and `take_control`, and hands
+answers back with `reply_batch`. Every class here may be used from any thread. Status codes are gRPC's canonical
+numbers everywhere; `http_status` is the one mapping to HTTP.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, final
+
+def http_status(code: int) -> int:
+    """The HTTP status for a canonical status code."""
+
+def monotonic_ns() -> int:
+    """The clock of arrival stamps; the same as time.monotonic_ns()."""
+
+@final
+class WireOptions:
+    """Everything the wire needs to know, set once. A port of 0 picks a free one; None switches that listener off."""
+
+    def __new__(
+        cls,
+        *,
+        http_address: str = "0.0.0.0",
+        http_port: int | None = 8000,
+        grpc_address: str = "0.0.0.0",
+        grpc_port: int | None = 8001,
+        metrics_address: str = "0.0.0.0",
+        metrics_port: int | None = 8002,
+        http_threads: int = 1,
+        grpc_threads: int = 1,
+        reuse_http_port: bool = False,
+        reuse_grpc_port: bool = False,
+        http_max_input_bytes: int = 67108864,
+        grpc_max_message_bytes: int = 2147483647,
+        body_budget_bytes: int = 4294967296,
+        body_wait_ms: int = 5000,
+        inbox_max_calls: int = 65536,
+        write_timeout_ms: int = 60000,
+        server_header: str = "charonia",
+        file_descriptor_set: bytes = b"",
+    ) -> WireOptions: ...
+
+@final
+class InputTensor:
+    """One input of a call: read-only bytes with the buffer protocol (format "B", one dimension), kept alive by this object.
+
+    Satisfies `charonia.core.tensor.Buffer`: device "cpu", owned, `host()` gives the object itself. The data is
+    aligned to the item size. BYTES framing and the byte size have been checked when `InferCall.defect` is None.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def datatype(self) -> str: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def device(self) -> str: ...
+    @property
+    def owned(self) -> bool: ...
+    @property
+    def parameters(self) -> dict[str, bool | int | float | str] | None: ...
+    def host(self) -> InputTensor: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+@final
+class InferCall:
+    """One inference request as it came from the wire. It is settled by exactly one reply; later ones are counted and ignored.
+
+    A call that is dropped unsettled answers its client with INTERNAL and counts in `Counters.dropped_calls`.
+    """
+
+    @property
+    def key(self) -> int:
+        """Unique in this process; `take` names cancelled calls by it."""
+    @property
+    def protocol(self) -> str:
+        """"http", "grpc" or "grpc_stream"."""
+    @property
+    def model_name(self) -> str: ...
+    @property
+    def model_version(self) -> str:
+        """As written by the client, "" if none."""
+    @property
+    def id(self) -> str: ...
+    @property
+    def inputs(self) -> list[InputTensor]:
+        """In the request's order; duplicates are kept, so that the engine can refuse them."""
+    @property
+    def outputs(self) -> tuple[tuple[str, int], ...]:
+        """Requested outputs (name, classification count or 0), in the request's order, duplicates kept."""
+    @property
+    def output_parameters(self) -> dict[str, dict[str, bool | int | float | str]] | None:
+        """Other parameters of requested outputs, None when there are none."""
+    @property
+    def parameters(self) -> dict[str, bool | int | float | str] | None:
+        """Request parameters, None when there are none. `binary_data_output` is the wire's own and not among them."""
+    @property
+    def raw(self) -> bool:
+        """A raw binary request (header length 0): one input whose name, datatype and shape come from the config."""
+    @property
+    def arrival_ns(self) -> int: ...
+    @property
+    def deadline_ns(self) -> int:
+        """0 for none."""
+    @property
+    def signature(self) -> int:
+        """Hash of the inputs' names, datatypes, ranks and all dims but the first, and of the requested outputs; 64 bits, keyed per process."""
+    @property
+    def batch_dim(self) -> int:
+        """The first dim that all inputs share, -1 when they differ or one has rank 0."""
+    @property
+    def defect(self) -> tuple[int, str] | None:
+        """(code, message) when the body is malformed in a way that needs no config to see; the inputs may be incomplete then.
+
+        Python answers with it after it has looked the model up, so that an unknown model stays a 404."""
+    @property
+    def headers(self) -> list[tuple[str, str]]:
+        """HTTP headers or gRPC metadata, names in the client's spelling where HTTP/1 keeps it; made on request."""
+    @property
+    def is_cancelled(self) -> bool: ...
+
+Output = tuple[str, str, tuple[int, ...], Any, bool]
+"""(name, datatype, shape, data, owned): data is C-contiguous with the buffer protocol, BYTES serialised.
+Up to 8 KiB, or when not owned, it is copied before reply_batch returns; larger owned data is borrowed until it
+is sent, and given back (its reference dropped) on a thread that calls `take`."""
+
+Reply = tuple[InferCall, str, str, Sequence[Output], Mapping[str, bool | int | float | str] | None, bool]
+"""(call, model name, model version, outputs in the model's order, response parameters, final)."""
+
+@final
+class HttpCall:
+    """An HTTP request that is not an inference, with its whole body. Answered by `start` and then `write`s."""
+
+    @property
+    def listener(self) -> str:
+        """"http" or "metrics"."""
+    @property
+    def method(self) -> str: ...
+    @property
+    def path(self) -> str:
+        """As sent, not percent-decoded, without the query."""
+    @property
+    def query(self) -> str: ...
+    @property
+    def http_version(self) -> str:
+        """"1.0", "1.1" or "2"."""
+    @property
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """Names in lower case."""
+    @property
+    def body(self) -> bytes: ...
+    @property
+    def client(self) -> tuple[str, int] | None: ...
+    @property
+    def is_disconnected(self) -> bool: ...
+    def start(self, status: int, headers: Sequence[tuple[bytes, bytes]]) -> None:
+        """Send the head. Content-Length is kept if given, else the body is chunked."""
+    def write(self, chunk: bytes, more: bool) -> bool:
+        """Send a piece of the body, `more` False ends it. False when the client has gone."""
+
+@final
+class RpcCall:
+    """A unary gRPC call other than ModelInfer: method path and serialised request message."""
+
+    @property
+    def path(self) -> str:
+        """"/inference.GRPCInferenceService/ServerMetadata"."""
+    @property
+    def message(self) -> bytes: ...
+    @property
+    def metadata(self) -> list[tuple[str, str]]: ...
+    @property
+    def is_cancelled(self) -> bool: ...
+    def reply(self, message: bytes) -> None: ...
+    def fail(self, code: int, message: str) -> None: ...
+
+@final
+class Counters:
+    """Totals since start, and gauges; plain integers read at once."""
+
+    http_requests: int
+    grpc_requests: int
+    infer_calls: int
+    replies: int
+    late_replies: int
+    dropped_calls: int
+    cancelled_calls: int
+    open_connections: int
+    waiting_calls: int
+    unsettled_calls: int
+    body_bytes: int
+    pinned_output_bytes: int
+    panics: int
+
+@final
+class WireServer:
+    """The listeners and their threads."""
+
+    def __new__(cls, options: WireOptions) -> WireServer: ...
+    def start(self) -> None:
+        """Bind and listen. Raises OSError naming address and port."""
+    @property
+    def http_port(self) -> int | None: ...
+    @property
+    def grpc_port(self) -> int | None: ...
+    @property
+    def metrics_port(self) -> int | None: ...
+    def publish(self, live: bool, ready: bool, models: Mapping[tuple[str, str], tuple[bool, int]]) -> None:
+        """Replace the table that answers health and readiness paths and RPCs, and that routes infer calls.
+
+        `models` maps (name, version as text, "" for the default) to (ready, route); route 0 goes to `take` always,
+        another number may be waited at with `take_route`.
+        """
+    def take(self, max_items: int, timeout_s: float) -> list[InferCall | int]:
+        """What has arrived, in order: calls, and the keys of calls taken earlier whose client has gone or whose deadline passed.
+
+        Blocks without the GIL until there is something or the time-out; [] then, and after `shutdown`.
+        """
+    def take_route(self, route: int, max_items: int, timeout_s: float) -> list[InferCall]:
+        """As `take`, for the calls of one route only, and [] also after `wake_route`.
+
+        While at least one thread waits here for the route and has not been given anything yet, its new calls come here and
+        not to `take`. A call that this thread does not take in time is never left behind: it goes to the next waiter or `take`.
+        """
+    def wake_route(self, route: int, count: int = 1) -> None:
+        """Make `count` waits at the route return, the present ones or the next."""
+    def take_control(self, max_items: int, timeout_s: float) -> list[HttpCall | RpcCall]: ...
+    def reply_batch(self, replies: Sequence[Reply]) -> None: ...
+    def fail_batch(self, failures: Sequence[tuple[InferCall, int, str]]) -> None:
+        """(call, code, message) each."""
+    def set_exiting(self) -> None:
+        """`Connection: close` on HTTP answers and GOAWAY on gRPC from now on; new connections refused."""
+    def stop_accepting(self) -> None:
+        """Close the listening sockets; what is connected stays."""
+    def shutdown(self, timeout_s: float) -> bool:
+        """Wait until replies are flushed, close everything, wake all takers. False if the time ran out."""
+    def counters(self) -> Counters: ...

@@ -1,0 +1,147 @@
+"""The contract between Charonia and a backend. `identity.py` is the smallest example.
+
+A backend is a class with `load`. It gives a `BackendModel`, one for each model version, which gives a
+`BackendInstance` for each instance. Each instance is driven by one thread of its own:
+
+    instance.start(batch)      owns every request of the batch until it is settled through the batch
+    batch.respond / batch.fail from any thread, at once or later, each request exactly once
+    batch.ready_for_next()     the thread may call `start` again; independent of the settling
+
+A plain backend does all of it before `start` returns; `Batch` then needs no word more. An exception out of `start` fails
+every request of the batch that is not settled yet.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from charonia.core.errors import CharoniaError
+from charonia.core.request import NO_PARAMETERS, InferRequest, Parameter
+from charonia.core.tensor import Tensor
+
+if TYPE_CHECKING:
+    from charonia.config.schema import ModelConfig
+
+
+class Batch(Protocol):
+    """The requests that are executed together, in the order in which they were queued.
+
+    Every input of every request has the shape rules of the model applied: reshaped, batch dimension first.
+    """
+
+    requests: Sequence[InferRequest]
+
+    def inputs_ready(self) -> None:
+        """Stamp: inputs are gathered, computing starts. Optional; each stamp is taken once."""
+
+    def outputs_ready(self) -> None:
+        """Stamp: computing is over, outputs are being split."""
+
+    def respond(
+        self,
+        request: InferRequest,
+        outputs: Sequence[Tensor],
+        parameters: Mapping[str, Parameter] = NO_PARAMETERS,
+        final: bool = True,
+    ) -> None:
+        """Answer one request, or send one of several responses. Answers leave together at `flush`.
+
+        Outputs may come in any order and may be more than were requested; they are put in order, reduced to those asked
+        for, and reshaped by the batch's owner.
+        """
+
+    def fail(self, request: InferRequest, error: CharoniaError) -> None:
+        """Answer one request with an error."""
+
+    def flush(self) -> None:
+        """Count statistics and send what was answered. Called for the backend when `start` returns; a backend that
+        answers later calls it itself after each group of answers."""
+
+    def ready_for_next(self) -> None:
+        """The instance can take another batch. Called for plain backends when `start` returns, unless `hold` was called."""
+
+    def hold(self) -> None:
+        """Called during `start`: the backend will call `ready_for_next` itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceSpec:
+    """Which instance to make: `name` as in Triton's logs (`m_0_1`), `device` "cpu" or "gpu:0", `kind` KIND_CPU…, `cpu_threads` >= 1."""
+
+    name: str
+    kind: str
+    device: str
+    cpu_threads: int
+    host_policy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelContext:
+    """Everything a backend may know of the model version that it loads.
+
+    Attributes:
+        name: the model's name; version: its number.
+        config: as completed and validated.
+        model_dir: the model's folder (the one with config.pbtxt); version_dir: its version folder.
+        backend_config: `--backend-config=<backend>,<key>=<value>` settings for this backend, global ones merged in.
+        server: what the command line says and backends may need.
+    """
+
+    name: str
+    version: int
+    config: "ModelConfig"
+    model_dir: Path
+    version_dir: Path
+    backend_config: Mapping[str, str]
+    server: "ServerFacts"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFacts:
+    """The settings of the server that reach backends."""
+
+    backend_directory: Path | None = None
+    log_verbose: int = 0
+    exit_timeout_s: float = 30.0
+    auto_complete: bool = True
+
+
+class BackendInstance(Protocol):
+    """One instance of a model. `start` and `close` are called by its own thread; `healthy` from any thread."""
+
+    def start(self, batch: Batch) -> None: ...
+
+    @property
+    def healthy(self) -> bool:
+        """False while the instance can't serve (its process died and is being restarted)."""
+
+    def close(self) -> None:
+        """Free everything. Never called while a batch is unsettled, unless the exit time-out passed."""
+
+
+class BackendModel(Protocol):
+    """One loaded model version."""
+
+    def create_instance(self, spec: InstanceSpec) -> BackendInstance:
+        """Make an instance; may take long; several may be made at once. Raises CharoniaError with the reason."""
+
+    def close(self) -> None: ...
+
+
+class Backend(Protocol):
+    """One backend of one server; made at the first model that needs it."""
+
+    name: str
+
+    def complete_config(self, context: ModelContext) -> "ModelConfig":
+        """The config with everything filled in that the model file tells (inputs, outputs, max_batch_size, …).
+
+        `context.config` has defaults and the user's values; the result is a new message. Raises InvalidArgumentError when the
+        model contradicts the config. Called only when auto-complete is on.
+        """
+
+    def load(self, context: ModelContext) -> BackendModel:
+        """Load one model version. Raises CharoniaError with the reason."""
+
+    def close(self) -> None: ...

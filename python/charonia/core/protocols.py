@@ -1,0 +1,27 @@
+"""What the parts ask of one another across folders."""
+
+from typing import Protocol
+
+from charonia.core.request import InferRequest
+
+
+class Submitter(Protocol):
+    """Takes requests into the engine.
+
+    `submit` never raises and never blocks: from the call on the engine owns the request, and every outcome,
+    also a refusal, arrives at the request's channel.
+    """
+
+    def submit(self, request: InferRequest) -> None: ...
+
+
+class Bell(Protocol):
+    """What an idle instance waits at. A ring that comes before the wait is not lost."""
+
+    def wait(self, timeout_s: float | None) -> None:
+        """Return after a ring or the time-out; may return early. Called by instance threads only."""
+        ...
+
+    def ring(self, count: int = 1) -> None:
+        """Wake up to `count` waiters, now or when they come. Never blocks."""
+        ...

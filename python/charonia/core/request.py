@@ -1,0 +1,180 @@
+"""A request on its way through the server, and the reply to it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from charonia.core.errors import CharoniaError
+from charonia.core.tensor import Tensor
+
+Parameter = bool | int | float | str
+NO_PARAMETERS: Mapping[str, Parameter] = {}
+
+
+class Reply:
+    """One response, or the error that ends the request. Exactly one of `outputs` and `error` counts: error wins.
+
+    `final` is False only for responses of decoupled models that are followed by others.
+    """
+
+    __slots__ = ("error", "final", "outputs", "parameters", "request")
+
+    def __init__(
+        self,
+        request: "InferRequest",
+        outputs: Sequence[Tensor] = (),
+        error: CharoniaError | None = None,
+        parameters: Mapping[str, Parameter] = NO_PARAMETERS,
+        final: bool = True,
+    ) -> None:
+        self.request = request
+        self.outputs = outputs
+        self.error = error
+        self.parameters = parameters
+        self.final = final
+
+
+class ReplyChannel(Protocol):
+    """Where a request's replies go: the wire, an in-process caller, an ensemble, a BLS call.
+
+    `send` takes the replies of one executed batch that share this channel; never blocks; never raises.
+    The buffers of the outputs are read before `send` returns unless they are `owned`.
+    """
+
+    def send(self, replies: Sequence[Reply]) -> None: ...
+
+
+class Admission(Protocol):
+    """A claim on a model version while a request of it is unsettled; `release` is called once, by `settle`."""
+
+    def release(self) -> None: ...
+
+
+class Queue(Protocol):
+    """Who holds a waiting request. `cancel` removes and settles it if it is still waiting there."""
+
+    def cancel(self, request: "InferRequest") -> None: ...
+
+
+class InferRequest:
+    """One inference request. Its owner (front end → engine → queue → batch) settles it exactly once.
+
+    Attributes:
+        model_version: the version asked for, -1 for the server's choice; `version` is set by the engine's look-up.
+        inputs: by name, shapes with batch dimension; the engine puts them in the model's order and applies reshape.
+        requested_outputs: names in the request's order, () for all of the model's.
+        correlation_id: 0 or "" for none.
+        arrival_ns, deadline_ns: monotonic nanoseconds; deadline 0 for none.
+        timeout_us: the request's own queue timeout in microseconds, 0 for none.
+        batch_size: rows along the batch dimension, 1 for models that do not batch.
+        shape_key: equal for two requests whose inputs may be joined in one batch.
+        queue_start_ns: when it was accepted by a queue.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_cancel_listener",
+        "_open",
+        "admission",
+        "arrival_ns",
+        "batch_size",
+        "cancelled",
+        "channel",
+        "correlation_id",
+        "deadline_ns",
+        "flags",
+        "id",
+        "inputs",
+        "model_name",
+        "model_version",
+        "parameters",
+        "priority",
+        "queue",
+        "queue_start_ns",
+        "requested_outputs",
+        "shape_key",
+        "timeout_us",
+        "token",
+        "version",
+    )
+
+    def __init__(
+        self,
+        model_name: str,
+        model_version: int,
+        inputs: dict[str, Tensor],
+        channel: ReplyChannel,
+        arrival_ns: int,
+        *,
+        id: str = "",
+        requested_outputs: tuple[str, ...] = (),
+        parameters: Mapping[str, Parameter] = NO_PARAMETERS,
+        deadline_ns: int = 0,
+        priority: int = 0,
+        timeout_us: int = 0,
+        correlation_id: int | str = 0,
+        flags: int = 0,
+        token: object = None,
+    ) -> None:
+        self.model_name = model_name
+        self.model_version = model_version
+        self.inputs = inputs
+        self.channel = channel
+        self.arrival_ns = arrival_ns
+        self.id = id
+        self.requested_outputs = requested_outputs
+        self.parameters = parameters
+        self.deadline_ns = deadline_ns
+        self.priority = priority
+        self.timeout_us = timeout_us
+        self.correlation_id = correlation_id
+        self.flags = flags
+        self.token = token  # the channel's own: what it needs to find the caller again
+        self.version = 0
+        self.batch_size = 1
+        self.shape_key: object = None
+        self.queue: Queue | None = None
+        self.queue_start_ns = 0
+        self.cancelled = False
+        self.admission: Admission | None = None
+        self._cancel_listener: Callable[[], None] | None = None
+        self._open = [True]
+
+    def settle(self) -> bool:
+        """Claim the right to send the final reply. True for exactly one caller; list.pop is atomic."""
+        try:
+            self._open.pop()
+        except IndexError:
+            return False
+        if self.admission is not None:
+            self.admission.release()
+        return True
+
+    @property
+    def settled(self) -> bool:
+        return not self._open
+
+    def cancel(self) -> None:
+        """The client no longer wants the answer: leave the queue at once, tell whoever is executing."""
+        self.cancelled = True
+        queue = self.queue
+        if queue is not None:
+            queue.cancel(self)
+        listener = self._cancel_listener
+        if listener is not None:
+            listener()
+
+    def on_cancel(self, listener: Callable[[], None] | None) -> None:
+        """Call `listener` when the request is cancelled (at once if it already is). One listener; None removes it."""
+        self._cancel_listener = listener
+        if listener is not None and self.cancelled:
+            listener()
+
+
+SEQUENCE_START = 1
+SEQUENCE_END = 2
+
+
+def refuse(request: InferRequest, error: CharoniaError) -> None:
+    """Settle `request` with `error`, if nobody has settled it yet."""
+    if request.settle():
+        request.channel.send((Reply(request, error=error),))
