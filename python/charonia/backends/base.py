@@ -12,11 +12,12 @@ every request of the batch that is not settled yet.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from charonia.core.errors import CharoniaError
+from charonia.core.log import Log, SilentLog
 from charonia.core.request import NO_PARAMETERS, InferRequest, Parameter
 from charonia.core.tensor import Tensor
 
@@ -105,6 +106,7 @@ class ServerFacts:
     log_verbose: int = 0
     exit_timeout_s: float = 30.0
     auto_complete: bool = True
+    log: Log = field(default_factory=SilentLog)
 
 
 class BackendInstance(Protocol):

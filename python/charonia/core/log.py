@@ -1,0 +1,41 @@
+"""What a part of the server needs of the server's log. `charonia.observe.log.ServerLog` is the real one.
+
+A message is one finished sentence; the caller's file and line are added by the log. Nothing here blocks or raises.
+"""
+
+from enum import StrEnum
+from typing import Protocol
+
+
+class LogLevel(StrEnum):
+    """Severity; the first letter is the one in Triton's line format."""
+
+    INFO = "INFO"
+    WARNING = "WARNING"
+    ERROR = "ERROR"
+    VERBOSE = "VERBOSE"
+
+
+class Log(Protocol):
+    """Takes messages from any thread."""
+
+    def info(self, message: str) -> None: ...
+    def warning(self, message: str) -> None: ...
+    def error(self, message: str) -> None: ...
+    def verbose(self, message: str, level: int = 1) -> None:
+        """Written when `--log-verbose` is at least `level`."""
+        ...
+
+    def record(self, level: LogLevel, message: str, file: str, line: int) -> None:
+        """A message that comes from elsewhere: `file` (its name only) and `line` say where."""
+        ...
+
+
+class SilentLog:
+    """Takes everything and writes nothing: for tests, and for parts that are used without a server."""
+
+    def info(self, message: str) -> None: ...
+    def warning(self, message: str) -> None: ...
+    def error(self, message: str) -> None: ...
+    def verbose(self, message: str, level: int = 1) -> None: ...
+    def record(self, level: LogLevel, message: str, file: str, line: int) -> None: ...
