@@ -1,5 +1,6 @@
 """What the parts ask of one another across folders."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from charonia.core.request import InferRequest
@@ -18,8 +19,11 @@ class Submitter(Protocol):
 class Bell(Protocol):
     """What an idle instance waits at. A ring that comes before the wait is not lost."""
 
-    def wait(self, timeout_s: float | None) -> None:
-        """Return after a ring or the time-out; may return early. Called by instance threads only."""
+    def wait(self, timeout_s: float | None) -> Sequence[InferRequest]:
+        """Return after a ring, a time-out, or new requests; may return early. Called by instance threads only.
+
+        Requests that a front end hands straight to the waiter are returned; the caller owns and submits them.
+        """
         ...
 
     def ring(self, count: int = 1) -> None:

@@ -59,7 +59,7 @@ class InferRequest:
     """One inference request. Its owner (front end → engine → queue → batch) settles it exactly once.
 
     Attributes:
-        model_version: the version asked for, -1 for the server's choice; `version` is set by the engine's look-up.
+        model_version: the version asked for, -1 for the server's choice; `version` is set by the engine's look-up, as text.
         inputs: by name, shapes with batch dimension; the engine puts them in the model's order and applies reshape.
         requested_outputs: names in the request's order, () for all of the model's.
         correlation_id: 0 or "" for none.
@@ -67,6 +67,8 @@ class InferRequest:
         timeout_us: the request's own queue timeout in microseconds, 0 for none.
         batch_size: rows along the batch dimension, 1 for models that do not batch.
         shape_key: equal for two requests whose inputs may be joined in one batch.
+        signature: hash over names, datatypes, ranks, all dims but the first, and the requested outputs; 0 for unknown.
+        batch_dim: the first dim that all inputs share, -1 when they differ or are unknown.
         queue_start_ns: when it was accepted by a queue.
     """
 
@@ -76,6 +78,7 @@ class InferRequest:
         "_open",
         "admission",
         "arrival_ns",
+        "batch_dim",
         "batch_size",
         "cancelled",
         "channel",
@@ -92,6 +95,7 @@ class InferRequest:
         "queue_start_ns",
         "requested_outputs",
         "shape_key",
+        "signature",
         "timeout_us",
         "token",
         "version",
@@ -114,6 +118,8 @@ class InferRequest:
         correlation_id: int | str = 0,
         flags: int = 0,
         token: object = None,
+        signature: int = 0,
+        batch_dim: int = -1,
     ) -> None:
         self.model_name = model_name
         self.model_version = model_version
@@ -129,7 +135,9 @@ class InferRequest:
         self.correlation_id = correlation_id
         self.flags = flags
         self.token = token  # the channel's own: what it needs to find the caller again
-        self.version = 0
+        self.signature = signature
+        self.batch_dim = batch_dim
+        self.version = ""
         self.batch_size = 1
         self.shape_key: object = None
         self.queue: Queue | None = None
