@@ -1,0 +1,82 @@
+"""What was found wrong in a configuration, where, and what would be right."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from charonia.config.places import Place
+from charonia.core.errors import InvalidArgumentError
+
+
+class Severity(StrEnum):
+    """An ERROR keeps the model from loading; a WARNING does not."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong.
+
+    Attributes:
+        path: the field, as `input[0].dims`, `parameters["threads"]`, or "" for the whole configuration.
+        place: where it was written, None when it was not written anywhere.
+        message: what is the case: field, value, what was expected. A sentence without its full stop.
+        remedy: what to write instead, "" when the message says it already.
+    """
+
+    severity: Severity
+    path: str
+    place: Place | None
+    message: str
+    remedy: str = ""
+
+    @property
+    def is_error(self) -> bool:
+        return self.severity is Severity.ERROR
+
+    def __str__(self) -> str:
+        """One line: `file:line:column: message; remedy`."""
+        where = f"{self.place}: " if self.place is not None else ""
+        what_to_do = f"; {self.remedy}" if self.remedy else ""
+        return f"{where}{self.message}{what_to_do}"
+
+    def with_source_line(self) -> str:
+        """As `str`, followed by the line of the file and a caret under the column, where they are known."""
+        shown = self.place.shown() if self.place is not None else ""
+        return f"{self}\n{shown}" if shown else str(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """A field that was filled in: its path, the value as it would be written, and why this value."""
+
+    path: str
+    value: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.value} ({self.reason})"
+
+
+class ConfigError(InvalidArgumentError):
+    """A configuration that can't be used. `findings` has all of it, `str(error)` the errors in one sentence each."""
+
+    def __init__(self, findings: Sequence[Finding]) -> None:
+        self.findings = tuple(findings)
+        super().__init__("; ".join(str(finding) for finding in self.findings if finding.is_error))
+
+
+def errors_in(findings: Iterable[Finding]) -> list[Finding]:
+    """The findings that keep a model from loading."""
+    return [finding for finding in findings if finding.is_error]
+
+
+def raise_on_errors(findings: Sequence[Finding]) -> None:
+    """
+    Raises:
+        ConfigError: there is an error among the findings.
+    """
+    if errors_in(findings):
+        raise ConfigError(findings)

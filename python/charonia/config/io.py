@@ -1,0 +1,111 @@
+"""The inputs and outputs of a model, as the engine reads them: plain records made once from the configuration."""
+
+from typing import TYPE_CHECKING
+
+from charonia.core.datatypes import BY_NUMBER
+
+if TYPE_CHECKING:
+    from charonia.config.schema import ModelConfig
+
+Dims = tuple[int, ...]
+
+
+class InputSpec:
+    """One input of a model.
+
+    Attributes:
+        datatype: the wire name (`FP32`), "" when the configuration does not say.
+        dims: as in the configuration: without the batch dimension where `max_batch_size` > 0; -1 for any size.
+        reshape: the dims that the backend sees instead, None when there is no reshape; () is a scalar for each row.
+        optional: a request may leave it out.
+        ragged: rows of different shapes may share a batch.
+        is_shape_tensor: TensorRT's shape tensors, which have no batch dimension.
+    """
+
+    __slots__ = ("datatype", "dims", "is_shape_tensor", "name", "optional", "ragged", "reshape")
+
+    def __init__(
+        self,
+        name: str,
+        datatype: str,
+        dims: Dims,
+        reshape: Dims | None = None,
+        *,
+        optional: bool = False,
+        ragged: bool = False,
+        is_shape_tensor: bool = False,
+    ) -> None:
+        self.name = name
+        self.datatype = datatype
+        self.dims = dims
+        self.reshape = reshape
+        self.optional = optional
+        self.ragged = ragged
+        self.is_shape_tensor = is_shape_tensor
+
+    def __repr__(self) -> str:
+        return f"InputSpec({self.name!r}, {self.datatype}, {list(self.dims)})"
+
+
+class OutputSpec:
+    """One output of a model; `dims` and `reshape` as for inputs (the reshape goes from the backend's dims to `dims`).
+
+    Attributes:
+        label_filename: the file of class labels in the model's folder, "" for none.
+    """
+
+    __slots__ = ("datatype", "dims", "is_shape_tensor", "label_filename", "name", "reshape")
+
+    def __init__(
+        self,
+        name: str,
+        datatype: str,
+        dims: Dims,
+        reshape: Dims | None = None,
+        *,
+        label_filename: str = "",
+        is_shape_tensor: bool = False,
+    ) -> None:
+        self.name = name
+        self.datatype = datatype
+        self.dims = dims
+        self.reshape = reshape
+        self.label_filename = label_filename
+        self.is_shape_tensor = is_shape_tensor
+
+    def __repr__(self) -> str:
+        return f"OutputSpec({self.name!r}, {self.datatype}, {list(self.dims)})"
+
+
+def io_specs(config: "ModelConfig") -> tuple[tuple[InputSpec, ...], tuple[OutputSpec, ...]]:
+    """The inputs and outputs of `config`, in its order."""
+    inputs = tuple(
+        InputSpec(
+            io.name,
+            wire_name(io.data_type),
+            tuple(io.dims),
+            tuple(io.reshape.shape) if io.HasField("reshape") else None,
+            optional=io.optional,
+            ragged=io.allow_ragged_batch,
+            is_shape_tensor=io.is_shape_tensor,
+        )
+        for io in config.input
+    )
+    outputs = tuple(
+        OutputSpec(
+            io.name,
+            wire_name(io.data_type),
+            tuple(io.dims),
+            tuple(io.reshape.shape) if io.HasField("reshape") else None,
+            label_filename=io.label_filename,
+            is_shape_tensor=io.is_shape_tensor,
+        )
+        for io in config.output
+    )
+    return inputs, outputs
+
+
+def wire_name(data_type: int) -> str:
+    """`FP32` for TYPE_FP32; "" for TYPE_INVALID and numbers without a datatype."""
+    datatype = BY_NUMBER.get(data_type)
+    return datatype.name if datatype is not None else ""
