@@ -1,0 +1,1 @@
+"""The commands `charonia` and `tritonserver`."""

@@ -1,0 +1,232 @@
+"""The table of flags: all that Triton has, and the few of our own. Both commands take the same ones."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from charonia.cli.values import (
+    Convert,
+    boolean,
+    flat_settings,
+    integer,
+    merged_settings,
+    number,
+    setting,
+    text,
+    verbosity,
+)
+
+
+class Effect(Enum):
+    """What a flag does here.
+
+    WORKS: as documented. NO_EFFECT: accepted, so that start scripts go on working; one log line says that there is
+    nothing to set. LATER: refuses the start, unless the value given asks for nothing (`Flag.inert`), because serving
+    without it would be something else than what was asked for.
+    """
+
+    WORKS = "works"
+    NO_EFFECT = "no effect"
+    LATER = "later"
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """One flag.
+
+    Attributes:
+        convert: from its text to a value; None for a flag without a value, which then means True.
+        value_name: how the help shows the value.
+        option: the field of ServerOptions that it sets, "" for none.
+        collect: for a flag that may be repeated: from all values, in order, to the option's value.
+        inert: for LATER: the texts (lower case) that ask for nothing.
+        instead: for deprecated flags: what to use.
+    """
+
+    name: str
+    help: str
+    convert: Convert | None
+    value_name: str
+    option: str = ""
+    effect: Effect = Effect.WORKS
+    collect: Callable[[list[Any]], Any] | None = None
+    inert: tuple[str, ...] = ()
+    instead: str = ""
+
+
+_KINDS: dict[Convert, str] = {
+    boolean: "true|false",
+    integer: "N",
+    number: "X",
+    text: "TEXT",
+    verbosity: "N",
+    setting: "[NAME,]KEY=VALUE",
+}
+_OFF = ("false", "off", "0")
+
+
+def _works(name: str, convert: Convert, help: str, value_name: str = "", option: str = "") -> Flag:
+    return Flag(name, help, convert, value_name or _KINDS[convert], option or name.replace("-", "_"))
+
+
+def _no_effect(name: str, convert: Convert, help: str) -> Flag:
+    return Flag(name, help, convert, _KINDS[convert], effect=Effect.NO_EFFECT)
+
+
+def _later(name: str, help: str, inert: tuple[str, ...] = ()) -> Flag:
+    return Flag(name, help, text, "VALUE", effect=Effect.LATER, inert=inert)
+
+
+def _list(name: str, help: str, value_name: str, option: str = "") -> Flag:
+    return Flag(name, help, text, value_name, option or name.replace("-", "_"), collect=tuple)
+
+
+GROUPS: dict[str, tuple[Flag, ...]] = {
+    "Server": (
+        _works("id", text, "Name of this server, shown by GET /v2 (default: triton)."),
+        _works("exit-timeout-secs", integer, "How long a stop waits for requests in flight (default: 30)."),
+    ),
+    "Logging": (
+        _works("log-verbose", verbosity, "Level of detail: 0 for none (default), 1 and more for more."),
+        _works("log-info", boolean, "Write informational messages (default: true)."),
+        _works("log-warning", boolean, "Write warnings (default: true)."),
+        _works("log-error", boolean, "Write errors (default: true)."),
+        _works("log-format", text, "How lines look: default, ISO8601, or json for one object a line.", "FORMAT"),
+        _works("log-file", text, "Write the log to this file instead of standard error.", "FILE"),
+    ),
+    "Model repository": (
+        _list("model-repository", "Folder that holds model folders. Repeat it for several.", "DIR"),
+        _list("model-store", "Another spelling of --model-repository.", "DIR", "model_repository"),
+        _works("exit-on-error", boolean, "End with exit code 1 when a model fails to load at start (default: true)."),
+        Flag(
+            "disable-auto-complete-config",
+            "Take config files as they are; fill in nothing from the models.",
+            None,
+            "",
+            "disable_auto_complete_config",
+        ),
+        _works("strict-readiness", boolean, "Ready only while all models that were asked for are (default: true)."),
+        _works("model-control-mode", text, "none: load every model (default); explicit: only --load-model.", "MODE"),
+        _list("load-model", "Under explicit control, a model to load at start; * alone for all.", "NAME"),
+        _works("model-load-thread-count", integer, "How many models load at the same time (default: 4)."),
+        _works("model-load-retry-count", integer, "How often a failed load is tried again (default: 0)."),
+        _no_effect("repository-poll-secs", integer, "Pause between looks at the repository under poll control."),
+        _later("model-config-name", "Prefer configs/<name>.pbtxt over config.pbtxt."),
+        _later("model-namespacing", "Let repositories hold models of the same name.", _OFF),
+        _no_effect("enable-peer-access", boolean, "Direct copies between GPUs."),
+    ),
+    "HTTP": (
+        _works("allow-http", boolean, "Serve HTTP (default: true)."),
+        _works("http-address", text, "Address to listen at (default: 0.0.0.0).", "ADDRESS"),
+        _works("http-port", integer, "Port of HTTP, 0 for a free one (default: 8000).", "PORT"),
+        _works("reuse-http-port", boolean, "Share the port with other servers that do the same (default: false)."),
+        _works("http-thread-count", integer, "Threads that speak HTTP (default: 1)."),
+        _works("http-max-input-size", integer, "Largest request body in bytes (default: 67108864).", "BYTES"),
+        _later("http-header-forward-pattern", "Hand matching headers to models as parameters."),
+        _later("http-restricted-api", "Guard endpoints by a secret header."),
+    ),
+    "gRPC": (
+        _works("allow-grpc", boolean, "Serve gRPC (default: true)."),
+        _works("grpc-address", text, "Address to listen at (default: 0.0.0.0).", "ADDRESS"),
+        _works("grpc-port", integer, "Port of gRPC, 0 for a free one (default: 8001).", "PORT"),
+        _works("reuse-grpc-port", boolean, "Share the port with other servers that do the same (default: false)."),
+        _later("grpc-header-forward-pattern", "Hand matching metadata to models as parameters."),
+        _no_effect("grpc-infer-thread-count", integer, "Handler threads; the wire needs none."),
+        _no_effect("grpc-infer-allocation-pool-size", integer, "Pooled request objects; the wire has no pool."),
+        _no_effect("grpc-max-response-pool-size", integer, "Pooled responses; the wire bounds them by credits."),
+        _later("grpc-use-ssl", "Serve over TLS.", _OFF),
+        _later("grpc-use-ssl-mutual", "Ask clients for certificates.", _OFF),
+        _no_effect("grpc-server-cert", text, "Certificate file; counts only with --grpc-use-ssl."),
+        _no_effect("grpc-server-key", text, "Key file; counts only with --grpc-use-ssl."),
+        _no_effect("grpc-root-cert", text, "Root certificate file; counts only with --grpc-use-ssl."),
+        _later("grpc-infer-response-compression-level", "Compress answers: none, low, medium or high.", ("none",)),
+        _no_effect("grpc-keepalive-time", integer, "Milliseconds between keep-alive pings."),
+        _no_effect("grpc-keepalive-timeout", integer, "Milliseconds to wait for the answer to a ping."),
+        _no_effect("grpc-keepalive-permit-without-calls", boolean, "Send pings without calls."),
+        _no_effect("grpc-http2-max-pings-without-data", integer, "Pings sent while there is no data."),
+        _no_effect("grpc-http2-min-recv-ping-interval-without-data", integer, "Milliseconds between a client's pings."),
+        _no_effect("grpc-http2-max-ping-strikes", integer, "Bad pings before a connection is closed."),
+        _no_effect("grpc-max-connection-age", integer, "Milliseconds that a connection may live."),
+        _no_effect("grpc-max-connection-age-grace", integer, "Milliseconds for its calls to end after that."),
+        _later("grpc-restricted-protocol", "Guard calls by a secret metadata key."),
+    ),
+    "SageMaker": (
+        _later("allow-sagemaker", "Serve the SageMaker endpoint.", _OFF),
+        _no_effect("sagemaker-port", integer, "Port of the SageMaker endpoint."),
+        _no_effect("sagemaker-safe-port-range", text, "Ports allowed beside it."),
+        _no_effect("sagemaker-thread-count", integer, "Threads of the SageMaker endpoint."),
+    ),
+    "Vertex AI": (
+        _later("allow-vertex-ai", "Serve the Vertex AI endpoint.", _OFF),
+        _no_effect("vertex-ai-port", integer, "Port of the Vertex AI endpoint."),
+        _no_effect("vertex-ai-thread-count", integer, "Threads of the Vertex AI endpoint."),
+        _no_effect("vertex-ai-default-model", text, "Model for requests that name none."),
+    ),
+    "Metrics": (
+        _works("allow-metrics", boolean, "Serve Prometheus metrics (default: true)."),
+        _works("metrics-address", text, "Address to listen at (default: as --http-address).", "ADDRESS"),
+        _works("metrics-port", integer, "Port of metrics, 0 for a free one (default: 8002).", "PORT"),
+        _works("allow-cpu-metrics", boolean, "Include use of CPU and memory (default: true)."),
+        _works("allow-gpu-metrics", boolean, "Include use of GPUs (default: true)."),
+        _works("metrics-interval-ms", number, "Milliseconds between readings of CPU and GPU (default: 2000).", "MS"),
+        Flag(
+            "metrics-config",
+            "A setting of metrics, such as summary_latencies=true. Repeat it for several.",
+            setting,
+            "[NAME,]KEY=VALUE",
+            "metrics_config",
+            collect=flat_settings,
+        ),
+    ),
+    "Tracing": (_later("trace-config", "A setting of request traces.", ("level=off",)),),
+    "Backends": (
+        _works("backend-directory", text, "Folder with Python-based backends: DIR/<name>/model.py.", "DIR"),
+        Flag(
+            "backend-config",
+            "A setting of one backend, or of all without a name. Repeat it for several.",
+            setting,
+            "[NAME,]KEY=VALUE",
+            "backend_config",
+            collect=merged_settings,
+        ),
+        _works("no-gpu", text, "KIND_GPU without a GPU: error refuses (default), cpu runs on the CPU.", "error|cpu"),
+    ),
+    "Repository agents": (_no_effect("repoagent-directory", text, "Folder with repository agents."),),
+    "Response cache": (
+        _later("cache-config", "A setting of the response cache."),
+        _no_effect("cache-directory", text, "Folder with cache libraries."),
+    ),
+    "Rate limiter": (
+        _later("rate-limit", "execution_count or off (default).", ("off",)),
+        _later("rate-limit-resource", "An amount of a resource that instances share."),
+    ),
+    "Memory and devices": (
+        _no_effect("pinned-memory-pool-byte-size", integer, "Pinned host memory for copies to GPUs."),
+        _no_effect("cuda-memory-pool-byte-size", text, "GPU memory for tensors."),
+        _no_effect("cuda-virtual-address-size", text, "Address space of growing states."),
+        _no_effect("min-supported-compute-capability", number, "GPUs below it are not used."),
+        _no_effect("buffer-manager-thread-count", integer, "Threads that copy tensors."),
+        _no_effect("host-policy", text, "Cores and NUMA nodes by policy name."),
+        _no_effect("model-load-gpu-limit", text, "Share of GPU memory above which loads are refused."),
+    ),
+    "Shared memory": (_later("allow-client-shm", "Let clients register shared memory.", _OFF),),
+    "Deprecated": (
+        Flag(
+            "strict-model-config",
+            "Take config files as they are.",
+            boolean,
+            "true|false",
+            "disable_auto_complete_config",
+            instead="--disable-auto-complete-config",
+        ),
+        _later("response-cache-byte-size", "Size of the response cache; now --cache-config=local,size=N.", ("0",)),
+        _no_effect("trace-file", text, "File of traces; now --trace-config=triton,file=FILE."),
+        _later("trace-level", "Level of traces; now --trace-config=level=LEVEL.", ("off",)),
+        _no_effect("trace-rate", integer, "One trace in N requests; now --trace-config=rate=N."),
+        _no_effect("trace-count", integer, "How many traces; now --trace-config=count=N."),
+        _no_effect("trace-log-frequency", integer, "Traces a file; now --trace-config=triton,log-frequency=N."),
+    ),
+}
+
+FLAGS: dict[str, Flag] = {flag.name: flag for group in GROUPS.values() for flag in group}

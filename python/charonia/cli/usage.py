@@ -1,0 +1,25 @@
+"""The help text of the flags."""
+
+from charonia.cli.flags import GROUPS, Effect, Flag
+
+_NAME_WIDTH = 46
+_NOTES = {
+    Effect.WORKS: "",
+    Effect.NO_EFFECT: " [accepted, no effect]",
+    Effect.LATER: " [comes with a later version]",
+}
+
+
+def usage(command: str) -> str:
+    """All flags by group, one line each."""
+    lines = [f"Usage: {command} --model-repository=DIR [flags]", ""]
+    for title, flags in GROUPS.items():
+        lines.append(f"{title}:")
+        lines.extend(_line(flag) for flag in flags)
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _line(flag: Flag) -> str:
+    left = f"  --{flag.name}" + (f"={flag.value_name}" if flag.convert else "")
+    return f"{left:<{_NAME_WIDTH}} {flag.help}{_NOTES[flag.effect]}"

@@ -1,0 +1,88 @@
+"""Where log lines go, written so that a reader who stalls or leaves can't hold the server up."""
+
+import os
+import select
+import stat
+import sys
+from typing import Protocol
+
+# What a pipe that polls as writable takes without blocking.
+_PIPE_CHUNK_BYTES = getattr(select, "PIPE_BUF", 512)
+# How long a line may wait for a reader that was keeping up until now; after that its lines are dropped and counted.
+_STALL_GRACE_MS = 500
+
+
+class Sink(Protocol):
+    """Takes whole lines, one caller at a time. Never raises, never blocks for long."""
+
+    def write(self, data: bytes) -> None: ...
+    def close(self) -> None: ...
+
+
+class DescriptorSink:
+    """Writes to a file descriptor. A pipe without a reader loses the lines; one with a stalled reader too, counted."""
+
+    def __init__(self, descriptor: int, *, owned: bool) -> None:
+        self._descriptor = descriptor
+        self._owned = owned
+        self._dropped = 0
+        self._poll = _poll_of(descriptor)
+
+    def write(self, data: bytes) -> None:
+        if self._dropped and self._writable(0):
+            notice = f"({self._dropped} log messages were dropped because nobody read them)\n"
+            self._dropped = 0
+            self._send(notice.encode())
+        if not self._send(data):
+            self._dropped += 1
+
+    def close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if self._owned and descriptor >= 0:
+            os.close(descriptor)
+
+    def _send(self, data: bytes) -> bool:
+        view = memoryview(data)
+        try:
+            while view:
+                if not self._writable(0 if self._dropped else _STALL_GRACE_MS):
+                    return False
+                view = view[os.write(self._descriptor, view[:_PIPE_CHUNK_BYTES] if self._poll else view) :]
+        except OSError:
+            return True  # nobody can read it any more: not a message to repeat later
+        return True
+
+    def _writable(self, timeout_ms: int) -> bool:
+        return self._poll is None or bool(self._poll.poll(timeout_ms))
+
+
+def _poll_of(descriptor: int) -> "select.poll | None":
+    """A poll for pipes, sockets and terminals; None for files, and where the platform has no poll."""
+    if not hasattr(select, "poll"):
+        return None
+    try:
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return None
+    except OSError:
+        return None
+    poll = select.poll()
+    poll.register(descriptor, select.POLLOUT)
+    return poll
+
+
+def stderr_sink() -> DescriptorSink:
+    """Standard error of this process; its descriptor stays open."""
+    try:
+        return DescriptorSink(sys.stderr.fileno(), owned=False)
+    except (OSError, ValueError, AttributeError):
+        return DescriptorSink(2, owned=False)  # replaced by something without a descriptor, or closed
+
+
+def open_file_sink(path: str) -> DescriptorSink:
+    """Append to `path`, made if it isn't there.
+
+    Raises:
+        OSError: it can't be opened.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
+    return DescriptorSink(os.open(path, flags, 0o644), owned=True)

@@ -1,0 +1,142 @@
+"""Every setting of a server, once. Names and defaults are those of Triton's flags, in snake case.
+
+`cli/flags.py` has one flag for each field, and a test compares the two.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from charonia.core.errors import InvalidArgumentError, UnsupportedError
+
+MODEL_CONTROL_MODES = ("none", "explicit", "poll")
+NO_GPU = ("error", "cpu")
+LOG_FORMATS = ("default", "ISO8601", "json")
+EVERY_MODEL = "*"
+
+BackendConfig = Mapping[str, Mapping[str, str]]
+"""Settings by backend name; "" has those for every backend."""
+
+
+@dataclass(slots=True, kw_only=True)
+class ServerOptions:
+    """Settings of one server; sizes in bytes, times in the unit that the name says.
+
+    Attributes:
+        id: the server's name in `GET /v2`.
+        model_repository: folders of models, one or more.
+        load_model: under explicit control, the models to load at start; `*` alone for all.
+        no_gpu: what a KIND_GPU instance group does without a GPU: "error" refuses, "cpu" runs on the CPU.
+        http_thread_count: threads of the wire that speak HTTP. One is enough for two cores' worth of requests;
+            Triton's default of 8 bought nothing when measured.
+        backend_config: see BackendConfig.
+        metrics_config: settings of metrics, by "name" or "family,name".
+    """
+
+    id: str = "triton"
+    exit_timeout_secs: int = 30
+
+    model_repository: Sequence[str] = ()
+    exit_on_error: bool = True
+    disable_auto_complete_config: bool = False
+    strict_readiness: bool = True
+    model_control_mode: str = "none"
+    load_model: Sequence[str] = ()
+    model_load_thread_count: int = 4
+    model_load_retry_count: int = 0
+
+    allow_http: bool = True
+    http_address: str = "0.0.0.0"
+    http_port: int = 8000
+    reuse_http_port: bool = False
+    http_thread_count: int = 1
+    http_max_input_size: int = 67108864
+
+    allow_grpc: bool = True
+    grpc_address: str = "0.0.0.0"
+    grpc_port: int = 8001
+    reuse_grpc_port: bool = False
+
+    allow_metrics: bool = True
+    metrics_address: str = ""
+    metrics_port: int = 8002
+    allow_cpu_metrics: bool = True
+    allow_gpu_metrics: bool = True
+    metrics_interval_ms: float = 2000.0
+    metrics_config: Mapping[str, str] = field(default_factory=dict)
+
+    log_verbose: int = 0
+    log_info: bool = True
+    log_warning: bool = True
+    log_error: bool = True
+    log_format: str = "default"
+    log_file: str = ""
+
+    backend_directory: str = "/opt/tritonserver/backends"
+    backend_config: BackendConfig = field(default_factory=dict)
+    no_gpu: str = "error"
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        return tuple(each.name for each in fields(cls))
+
+    @classmethod
+    def of(cls, **settings: Any) -> "ServerOptions":
+        """Options from keywords.
+
+        Raises:
+            InvalidArgumentError: a keyword that is no setting.
+        """
+        unknown = sorted(set(settings) - set(cls.names()))
+        if unknown:
+            raise InvalidArgumentError(f"'{unknown[0]}' is no setting of a server; known are: {', '.join(cls.names())}")
+        return cls(**settings)
+
+    def check(self) -> None:
+        """Refuse settings that contradict one another, or that no server could follow.
+
+        Raises:
+            InvalidArgumentError: what is wrong, by the flag's name.
+            UnsupportedError: right, but not in this version.
+        """
+        if not self.model_repository:
+            raise InvalidArgumentError("--model-repository must be specified: the folder that holds the models")
+        _one_of("model-control-mode", self.model_control_mode, MODEL_CONTROL_MODES)
+        _one_of("no-gpu", self.no_gpu, NO_GPU)
+        _one_of("log-format", self.log_format, LOG_FORMATS)
+        if self.model_control_mode == "poll":
+            raise UnsupportedError(
+                "--model-control-mode=poll comes with a later version; use none, or explicit with --load-model"
+            )
+        self._check_load_model()
+        self._check_numbers()
+
+    def _check_load_model(self) -> None:
+        if self.load_model and self.model_control_mode != "explicit":
+            raise InvalidArgumentError("--load-model requires --model-control-mode=explicit")
+        if EVERY_MODEL in self.load_model and len(self.load_model) > 1:
+            raise InvalidArgumentError(
+                f"--load-model={EVERY_MODEL} means every model and must stand alone, got {', '.join(self.load_model)}"
+            )
+
+    def _check_numbers(self) -> None:
+        for name in ("http_port", "grpc_port", "metrics_port"):
+            _in_range(name, getattr(self, name), 0, 65535)
+        _in_range("http_max_input_size", self.http_max_input_size, 1)
+        _in_range("http_thread_count", self.http_thread_count, 1, 64)
+        _in_range("model_load_thread_count", self.model_load_thread_count, 1, 256)
+        _in_range("model_load_retry_count", self.model_load_retry_count, 0)
+        _in_range("exit_timeout_secs", self.exit_timeout_secs, 0)
+        if self.metrics_interval_ms <= 0:
+            raise InvalidArgumentError(f"--metrics-interval-ms must be above 0, got {self.metrics_interval_ms}")
+
+
+def _one_of(flag: str, value: str, allowed: Sequence[str]) -> None:
+    if value not in allowed:
+        raise InvalidArgumentError(f"--{flag} must be one of {', '.join(allowed)}, got '{value}'")
+
+
+def _in_range(name: str, value: int, least: int, most: int | None = None) -> None:
+    if value < least or (most is not None and value > most):
+        wanted = f"at least {least}" if most is None else f"from {least} to {most}"
+        raise InvalidArgumentError(f"--{name.replace('_', '-')} must be {wanted}, got {value}")
