@@ -1,0 +1,22 @@
+//! The wire: HTTP and gRPC on one side, calls and replies on the other. Knows no model, no config, no Python.
+//!
+//! One request's way: `http` or `grpc` reads it, `tensor` decodes it, it becomes a `call::Call` in the `inbox`;
+//! whoever takes it answers with a `reply::Reply`, which the call's sink encodes and hands to its connection.
+
+pub mod budget;
+pub mod call;
+pub mod control;
+pub mod counters;
+pub mod courier;
+pub mod datatype;
+pub mod inbox;
+pub mod lend;
+pub mod options;
+pub mod reply;
+pub mod slot;
+pub mod status;
+pub mod table;
+pub mod wire;
+
+pub mod grpc;
+pub mod tensor;

@@ -1,0 +1,66 @@
+//! What comes back for a call.
+
+use bytes::Bytes;
+
+use crate::call::Parameters;
+use crate::courier::Wakes;
+use crate::datatype::DataType;
+use crate::status::Code;
+
+/// One output. `data` is C-contiguous little-endian memory, BYTES serialised (4-byte length and bytes, each element);
+/// it may be borrowed from elsewhere (`lend::lend`), so it is written as it is and not joined with other bytes.
+#[derive(Clone, Debug)]
+pub struct OutputTensor {
+    pub name: String,
+    pub datatype: DataType,
+    pub shape: Vec<i64>,
+    pub data: Bytes,
+}
+
+/// One response of a model.
+#[derive(Clone, Debug, Default)]
+pub struct Response {
+    pub model_name: String,
+    pub model_version: String,
+    pub parameters: Parameters,
+    /// In the model's order.
+    pub outputs: Vec<OutputTensor>,
+    /// False only for responses of decoupled models that are followed by others.
+    pub is_final: bool,
+}
+
+/// The error that ends a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    pub code: Code,
+    pub message: String,
+}
+
+impl Failure {
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub enum Reply {
+    Ok(Response),
+    Err(Failure),
+}
+
+impl Reply {
+    pub fn is_final(&self) -> bool {
+        match self {
+            Self::Ok(response) => response.is_final,
+            Self::Err(_) => true,
+        }
+    }
+}
+
+/// Where a call's replies go; each protocol has its own.
+///
+/// `send` encodes on the thread that replies and hands over to the connection; it never blocks. It is called at most
+/// once with a final reply, and not again after that. The peer may be gone: then the reply is dropped.
+pub trait ReplySink: Send + Sync {
+    fn send(&self, request: &crate::call::Request, reply: Reply, wakes: &mut Wakes);
+}

@@ -1,0 +1,54 @@
+//! What Python published: who is ready, and where a model's calls may be waited for.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// An opaque key chosen by the publisher; 0 goes to `take` always.
+pub type Route = u64;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    pub ready: bool,
+    pub route: Route,
+}
+
+/// A published state; replaced as a whole.
+#[derive(Default)]
+pub struct Published {
+    pub live: bool,
+    pub ready: bool,
+    models: HashMap<String, HashMap<String, Entry>>,
+}
+
+impl Published {
+    pub fn new(live: bool, ready: bool, entries: impl IntoIterator<Item = (String, String, Entry)>) -> Self {
+        let mut models: HashMap<String, HashMap<String, Entry>> = HashMap::new();
+        for (name, version, entry) in entries {
+            models.entry(name).or_default().insert(version, entry);
+        }
+        Self { live, ready, models }
+    }
+
+    /// The entry of a model version; "" asks for the default version.
+    pub fn model(&self, name: &str, version: &str) -> Option<Entry> {
+        self.models.get(name)?.get(version).copied()
+    }
+
+    pub fn routes(&self) -> impl Iterator<Item = Route> + '_ {
+        self.models.values().flat_map(HashMap::values).map(|entry| entry.route)
+    }
+}
+
+/// Nothing is live or ready before the first `publish`.
+#[derive(Default)]
+pub struct Table(RwLock<Arc<Published>>);
+
+impl Table {
+    pub fn publish(&self, published: Published) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(published);
+    }
+
+    pub fn read(&self) -> Arc<Published> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}

@@ -1,0 +1,82 @@
+//! What every connection of a server shares.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use crate::budget::Budget;
+use crate::call::Call;
+use crate::control::ControlInbox;
+use crate::counters::Counters;
+use crate::courier::Wakes;
+use crate::inbox::Inbox;
+use crate::options::Options;
+use crate::status::Code;
+use crate::table::Table;
+
+/// How far a server is on its way out. Only ever grows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    Running,
+    /// Answers carry `Connection: close`, HTTP/2 connections get GOAWAY.
+    Exiting,
+    /// Listening sockets are closed.
+    NotAccepting,
+    /// Connections end as soon as nothing is in flight on them.
+    Draining,
+    /// Everything ends now.
+    Closed,
+}
+
+pub struct Wire {
+    pub options: Options,
+    pub counters: Arc<Counters>,
+    pub inbox: Arc<Inbox>,
+    pub control: Arc<ControlInbox>,
+    pub table: Table,
+    pub budget: Arc<Budget>,
+    pub phase: watch::Sender<Phase>,
+}
+
+impl Wire {
+    pub fn new(options: Options) -> Arc<Self> {
+        let counters = Arc::new(Counters::default());
+        Arc::new(Self {
+            inbox: Inbox::new(options.inbox_max_calls, Arc::clone(&counters)),
+            control: ControlInbox::new(options.inbox_max_calls),
+            budget: Budget::new(options.body_budget_bytes, Duration::from_millis(options.body_wait_ms)),
+            table: Table::default(),
+            phase: watch::Sender::new(Phase::Running),
+            counters,
+            options,
+        })
+    }
+
+    /// Put a call where it will be taken, by the route that is published for its model. A full inbox refuses it.
+    pub fn submit(&self, call: Call) {
+        let parsed = &call.request.parsed;
+        let entry = self.table.read().model(&parsed.model_name, &parsed.model_version);
+        if let Err(refused) = self.inbox.push(call, entry.map_or(0, |entry| entry.route)) {
+            let message = "the server has more requests waiting than it may hold, or is shutting down";
+            refused.fail(Code::UNAVAILABLE, message, &mut Wakes::default());
+        }
+    }
+
+    /// Go to a later phase; going back is ignored.
+    pub fn enter(&self, phase: Phase) {
+        self.phase.send_if_modified(|current| {
+            let later = phase > *current;
+            *current = phase.max(*current);
+            later
+        });
+    }
+}
+
+/// Nanoseconds of `CLOCK_MONOTONIC`, the clock of Python's `time.monotonic_ns`.
+pub fn monotonic_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a valid place for the result; the clock exists on every supported system.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
+}
