@@ -1,0 +1,28 @@
+"""Features of the protocol that have their routes and methods, and no implementation yet."""
+
+from enum import StrEnum
+from typing import NoReturn
+
+from charonia.control.ports import ANY_VERSION, ModelDirectory
+from charonia.core.errors import UnsupportedError
+
+
+class Feature(StrEnum):
+    SYSTEM_SHARED_MEMORY = "system shared memory"
+    CUDA_SHARED_MEMORY = "CUDA shared memory"
+    TRACE = "trace settings"
+    LOGGING = "log settings"
+    GENERATE = "the generate extension"
+
+
+class AbsentFeatures:
+    """Refuses what is not there yet, by name; an unknown model is still an unknown model."""
+
+    def __init__(self, models: ModelDirectory) -> None:
+        self._models = models
+
+    def refuse(self, feature: Feature, model: str = "", version: int = ANY_VERSION) -> NoReturn:
+        """Raises UnsupportedError, or as `ModelDirectory.find` when a model is named."""
+        if model:
+            self._models.find(model, version)
+        raise UnsupportedError(f"{feature} can't be used: this server does not have the feature yet")

@@ -1,0 +1,32 @@
+"""All handlers of one server together, as the front ends take them."""
+
+from dataclasses import dataclass
+
+from charonia.control.absent import AbsentFeatures
+from charonia.control.configuration import Configuration
+from charonia.control.health import Health
+from charonia.control.metadata import Metadata
+from charonia.control.ports import ModelDirectory, ServerView
+from charonia.control.repository import Repository
+from charonia.control.statistics import Statistics
+
+
+@dataclass(frozen=True, slots=True)
+class Handlers:
+    health: Health
+    metadata: Metadata
+    configuration: Configuration
+    statistics: Statistics
+    repository: Repository
+    absent: AbsentFeatures
+
+    @classmethod
+    def over(cls, server: ServerView, models: ModelDirectory) -> "Handlers":
+        return cls(
+            health=Health(server, models),
+            metadata=Metadata(server, models),
+            configuration=Configuration(models),
+            statistics=Statistics(models),
+            repository=Repository(models),
+            absent=AbsentFeatures(models),
+        )

@@ -1,0 +1,41 @@
+"""The model repository: what is in it, and loading and unloading by request."""
+
+from charonia.control.ports import IndexEntry, ModelDirectory
+from charonia.core.errors import UnavailableError, UnsupportedError
+
+READY = "READY"
+
+
+class Repository:
+    """The index works in every control mode; loading and unloading by request need the explicit mode."""
+
+    def __init__(self, models: ModelDirectory) -> None:
+        self._models = models
+
+    def index(self, ready_only: bool = False) -> tuple[IndexEntry, ...]:
+        """One entry a version; a model that was never loaded has one entry with its name only."""
+        return tuple(entry for entry in self._models.index() if not ready_only or entry.state == READY)
+
+    def load(self, name: str, repository: str = "") -> None:
+        """Raises UnavailableError in this control mode, UnsupportedError when a repository is named."""
+        self._refuse("load", name, repository)
+
+    def unload(self, name: str, repository: str = "") -> None:
+        """Raises as `load`."""
+        self._refuse("unload", name, repository)
+
+    def _refuse(self, action: str, name: str, repository: str) -> None:
+        no_repository(repository)
+        raise UnavailableError(
+            f"can't {action} model '{name}': explicit model load / unload is not allowed unless the server "
+            "runs with --model-control-mode=explicit"
+        )
+
+
+def no_repository(repository: str) -> None:
+    """Raises UnsupportedError when a request picks one of several repositories by name."""
+    if repository:
+        raise UnsupportedError(
+            f"'repository_name' specification is not supported: leave it out instead of naming '{repository}', "
+            "all repositories of the server are searched"
+        )

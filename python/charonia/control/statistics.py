@@ -1,0 +1,87 @@
+"""The statistics extension: what each model version has counted since it was loaded."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from charonia.control.ports import ANY_VERSION, ModelDirectory, ModelView
+from charonia.observe.statistics import BatchStatistics, Duration
+
+
+@dataclass(frozen=True, slots=True)
+class DurationRecord:
+    count: int
+    ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRecord:
+    """The executions with `batch_size` rows."""
+
+    batch_size: int
+    compute_input: DurationRecord
+    compute_infer: DurationRecord
+    compute_output: DurationRecord
+
+
+@dataclass(frozen=True, slots=True)
+class StatisticsRecord:
+    """The counters of one model version at one moment. `inference` has the protocol's names and order."""
+
+    name: str
+    version: str
+    last_inference_ms: int
+    inference_count: int
+    execution_count: int
+    inference: dict[str, DurationRecord]
+    batches: tuple[BatchRecord, ...]
+
+
+class Statistics:
+    """Statistics of one model version, of one model, or of all."""
+
+    def __init__(self, models: ModelDirectory) -> None:
+        self._models = models
+
+    def read(self, name: str = "", version: int = ANY_VERSION) -> tuple[StatisticsRecord, ...]:
+        """By name and version; all models for the name "". Raises as `ModelDirectory.find`."""
+        return tuple(_record(view) for view in self._views(name, version))
+
+    def _views(self, name: str, version: int) -> Sequence[ModelView]:
+        if not name:
+            return self._models.loaded()
+        if version == ANY_VERSION:
+            return self._models.versions(name)
+        return (self._models.find(name, version),)
+
+
+def _record(view: ModelView) -> StatisticsRecord:
+    counted = view.statistics
+    with counted.lock:
+        return StatisticsRecord(
+            view.name,
+            str(view.version),
+            counted.last_inference_ms,
+            counted.inference_count,
+            counted.execution_count,
+            {
+                "success": _duration(counted.success),
+                "fail": _duration(counted.fail),
+                "queue": _duration(counted.queue),
+                "compute_input": _duration(counted.compute_input),
+                "compute_infer": _duration(counted.compute_infer),
+                "compute_output": _duration(counted.compute_output),
+                "cache_hit": _duration(counted.cache_hit),
+                "cache_miss": _duration(counted.cache_miss),
+            },
+            tuple(_batch(size, counted.batches[size]) for size in sorted(counted.batches)),
+        )
+
+
+def _batch(size: int, batch: BatchStatistics) -> BatchRecord:
+    return BatchRecord(
+        size, _duration(batch.compute_input), _duration(batch.compute_infer), _duration(batch.compute_output)
+    )
+
+
+def _duration(duration: Duration) -> DurationRecord:
+    return DurationRecord(duration.count, duration.ns)
