@@ -48,7 +48,7 @@ def complete_from_model(
     default_max_batch_size: int = DEFAULT_MAX_BATCH_SIZE,
     places: Places = NO_PLACES,
 ) -> Completed:
-    """Fill what `config` leaves open (inputs, outputs, datatypes, dims, max_batch_size, dynamic batching), then check it.
+    """Fill what `config` leaves open (inputs, outputs, datatypes, dims, max_batch_size, dynamic batching) and check it.
 
     Args:
         config: with defaults applied; it is not changed.

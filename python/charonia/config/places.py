@@ -9,7 +9,7 @@ _LAST_STEP = re.compile(r'(?:\.?[^.\[\]"]+|\[\d+\]|\["(?:[^"\\]|\\.)*"\])$')
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place in a source: line and column count from 1 and are None when only the file is known; `text` is that line."""
+    """A place in a source: line and column from 1, None when only the file is known; `text` is the whole line."""
 
     file: str
     line: int | None = None
@@ -28,19 +28,17 @@ class Place:
 
 
 class Places:
-    """The places of all fields of one source. Paths are written as `input[0].dims` and `parameters["threads"].string_value`.
+    """The places of all fields of one source, by paths as `input[0].dims` and `parameters["threads"].string_value`.
 
     A repeated field has a place for the field and one for each element; a message field stands where its name stands.
     """
 
     __slots__ = ("_at", "_lines", "file")
 
-    def __init__(
-        self, file: str, lines: Sequence[str] = (), at: Mapping[str, tuple[int, int]] | None = None
-    ) -> None:
+    def __init__(self, file: str, lines: Sequence[str] = (), at: Mapping[str, tuple[int, int]] | None = None) -> None:
         self.file = file
         self._lines = lines
-        self._at = at or {}
+        self._at = at if at is not None else {}
 
     def __contains__(self, path: str) -> bool:
         """Whether the field was written, as opposed to filled in."""
