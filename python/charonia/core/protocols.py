@@ -29,3 +29,11 @@ class Bell(Protocol):
     def ring(self, count: int = 1) -> None:
         """Wake up to `count` waiters, now or when they come. Never blocks."""
         ...
+
+
+class BatchSource(Protocol):
+    """Where an instance pulls its work from: the pulling side of a scheduler."""
+
+    def next_batch(self, bell: Bell) -> Sequence[InferRequest] | None:
+        """Block until there is a batch for this instance, which the caller owns then; None when there is no more."""
+        ...

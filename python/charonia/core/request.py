@@ -59,7 +59,8 @@ class InferRequest:
     """One inference request. Its owner (front end → engine → queue → batch) settles it exactly once.
 
     Attributes:
-        model_version: the version asked for, -1 for the server's choice; `version` is set by the engine's look-up, as text.
+        model_version: the version asked for, -1 for the server's choice.
+        version: the version that serves it, as text; set by the engine.
         inputs: by name, shapes with batch dimension; the engine puts them in the model's order and applies reshape.
         requested_outputs: names in the request's order, () for all of the model's.
         correlation_id: 0 or "" for none.

@@ -75,6 +75,14 @@ class Tensor:
             return host.reshape(self.shape)
         return np.frombuffer(host, DATATYPES[self.datatype].numpy).reshape(self.shape)
 
+    def to_owned(self) -> "Tensor":
+        """Itself, or a copy if somebody may still write to its memory."""
+        if self.buffer.owned:
+            return self
+        copy = bytearray(self.buffer.nbytes)
+        memoryview(copy)[:] = memoryview(self.buffer.host()).cast("B")
+        return Tensor(self.name, self.datatype, self.shape, HostBuffer(copy, len(copy), owned=True))
+
     @classmethod
     def from_numpy(cls, name: str, array: Array, datatype: str | None = None, *, owned: bool = False) -> "Tensor":
         """A tensor over `array`'s memory (made contiguous, BYTES serialised: then the new memory is owned).

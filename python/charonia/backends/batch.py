@@ -1,0 +1,126 @@
+"""One batch while it is executed: the implementation of `backends.base.Batch`."""
+
+import threading
+from collections.abc import Mapping, Sequence
+
+from charonia.backends.arranging import OutputArranger
+from charonia.core.clock import Clock
+from charonia.core.errors import BackendError, CharoniaError
+from charonia.core.request import NO_PARAMETERS, InferRequest, Parameter, Reply, ReplyChannel
+from charonia.core.tensor import Tensor
+from charonia.observe.statistics import Execution, ModelStatistics
+
+
+class ExecutingBatch:
+    """Owns its requests from the scheduler's hand-over until each is settled. See `Batch` for the methods' contracts.
+
+    Args:
+        statistics: None for work that is not counted (warm-up).
+    """
+
+    def __init__(
+        self,
+        requests: Sequence[InferRequest],
+        arranger: OutputArranger,
+        statistics: ModelStatistics | None,
+        clock: Clock,
+    ) -> None:
+        self.requests = requests
+        self._arranger = arranger
+        self._statistics = statistics
+        self._clock = clock
+        self._compute_start_ns = clock.now_ns()
+        self._input_end_ns = 0
+        self._output_start_ns = 0
+        self._counted = False
+        self._lock = threading.Lock()
+        self._outbox: list[Reply] = []
+        self._ready: threading.Event | None = None
+
+    def inputs_ready(self) -> None:
+        self._input_end_ns = self._input_end_ns or self._clock.now_ns()
+
+    def outputs_ready(self) -> None:
+        self._output_start_ns = self._output_start_ns or self._clock.now_ns()
+
+    def respond(
+        self,
+        request: InferRequest,
+        outputs: Sequence[Tensor],
+        parameters: Mapping[str, Parameter] = NO_PARAMETERS,
+        final: bool = True,
+    ) -> None:
+        if final and not request.settle():
+            return
+        arranged = self._arranger.arrange(outputs, request.requested_outputs)
+        self._post(Reply(request, arranged, None, parameters, final))
+
+    def fail(self, request: InferRequest, error: CharoniaError) -> None:
+        if request.settle():
+            self._post(Reply(request, error=error))
+
+    def _post(self, reply: Reply) -> None:
+        with self._lock:
+            self._outbox.append(reply)
+
+    def flush(self) -> None:
+        with self._lock:
+            replies, self._outbox = self._outbox, []
+        if self._statistics is not None:
+            self._count(self._statistics, replies)
+        send_by_channel(replies)
+
+    def _count(self, statistics: ModelStatistics, replies: Sequence[Reply]) -> None:
+        end_ns = self._clock.now_ns()
+        input_end_ns = self._input_end_ns or self._compute_start_ns
+        output_start_ns = self._output_start_ns or end_ns
+        rows = sum([request.batch_size for request in self.requests])
+        run = Execution(rows, self._compute_start_ns, input_end_ns, output_start_ns, end_ns)
+        if not self._counted:
+            self._counted = True
+            statistics.record_execution(run)
+        final = [reply for reply in replies if reply.final]
+        if final:
+            statistics.record_replies(final, run)
+
+    def hold(self) -> None:
+        self._ready = threading.Event()
+
+    def ready_for_next(self) -> None:
+        if self._ready is not None:
+            self._ready.set()
+
+    def wait_ready(self) -> None:
+        """Block until the instance may start another batch."""
+        if self._ready is not None:
+            self._ready.wait()
+
+    def close(self, error: CharoniaError | None, model_name: str) -> None:
+        """`start` has returned (or raised `error`): settle what the backend forgot, unless it holds the batch."""
+        if error is not None or self._ready is None:
+            for request in self.requests:
+                if not request.settled:
+                    self.fail(request, error or _forgotten(model_name))
+        self.flush()
+        if error is not None:
+            self.ready_for_next()
+
+
+def _forgotten(model_name: str) -> CharoniaError:
+    return BackendError(f"the backend of model '{model_name}' returned without answering this request")
+
+
+def send_by_channel(replies: Sequence[Reply]) -> None:
+    """Hand replies over, those of one channel together."""
+    if not replies:
+        return
+    first = replies[0].request.channel
+    if all(reply.request.channel is first for reply in replies):
+        first.send(replies)
+        return
+    groups: dict[int, tuple[ReplyChannel, list[Reply]]] = {}
+    for reply in replies:
+        channel = reply.request.channel
+        groups.setdefault(id(channel), (channel, []))[1].append(reply)
+    for channel, group in groups.values():
+        channel.send(group)

@@ -1,0 +1,87 @@
+"""One instance of a model: a thread that pulls batches and has the backend execute them."""
+
+import threading
+from collections.abc import Callable, Sequence
+
+from charonia.backends.arranging import OutputArranger
+from charonia.backends.base import BackendInstance, InstanceSpec
+from charonia.backends.batch import ExecutingBatch
+from charonia.core.clock import Clock
+from charonia.core.errors import BackendError, CharoniaError
+from charonia.core.protocols import BatchSource, Bell
+from charonia.core.request import InferRequest
+from charonia.observe.statistics import ModelStatistics
+
+
+class InstanceRunner:
+    """Drives one backend instance.
+
+    Args:
+        source: where batches come from.
+        bell: what the thread waits at while the source has nothing.
+        on_death: told when the thread ends by an exception of our own, which is a bug.
+    """
+
+    def __init__(
+        self,
+        instance: BackendInstance,
+        spec: InstanceSpec,
+        model_name: str,
+        source: BatchSource,
+        bell: Bell,
+        arranger: OutputArranger,
+        statistics: ModelStatistics,
+        clock: Clock,
+        on_death: Callable[[str, BaseException], None],
+    ) -> None:
+        self.instance = instance
+        self.spec = spec
+        self._model_name = model_name
+        self._source = source
+        self._bell = bell
+        self._arranger = arranger
+        self._statistics = statistics
+        self._clock = clock
+        self._on_death = on_death
+        self._thread = threading.Thread(target=self._run, name=spec.name, daemon=True)
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can serve: its thread runs and its backend is well."""
+        return self._thread.is_alive() and self.instance.healthy
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            while (requests := self._source.next_batch(self._bell)) is not None:
+                self._execute(requests)
+        except BaseException as error:
+            self._on_death(self.spec.name, error)
+        finally:
+            self.instance.close()
+
+    def _execute(self, requests: Sequence[InferRequest]) -> None:
+        batch = ExecutingBatch(requests, self._arranger, self._statistics, self._clock)
+        self.run_batch(batch)
+        batch.wait_ready()
+
+    def run_batch(self, batch: ExecutingBatch) -> None:
+        """Execute; every request of the batch is settled then, or held by the backend. Also used for warm-up."""
+        error: CharoniaError | None = None
+        try:
+            self.instance.start(batch)
+        except CharoniaError as raised:
+            error = raised
+        except Exception as raised:
+            error = BackendError(f"model '{self._model_name}' failed: {type(raised).__name__}: {raised}")
+        batch.close(error, self._model_name)
+
+    def join(self, timeout_s: float | None = None) -> bool:
+        """Wait for the thread's end, after the source was stopped. False if it is still busy."""
+        if self._thread.ident is not None:
+            self._thread.join(timeout_s)
+        else:
+            self.instance.close()
+        return not self._thread.is_alive()

@@ -1,0 +1,38 @@
+"""The one way in for requests of every origin: the wire, in-process callers, later ensembles and BLS."""
+
+from typing import Protocol
+
+from charonia.core.errors import CharoniaError, UnsupportedError
+from charonia.core.request import InferRequest, refuse
+from charonia.engine.model import ModelVersion
+
+
+class ModelDirectory(Protocol):
+    """Knows which versions can serve."""
+
+    def find(self, name: str, version: int) -> ModelVersion:
+        """The version asked for, -1 for the one that the version policy prefers.
+
+        Raises:
+            NotFoundError: no such model or version.
+            UnavailableError: it is loading, failed to load, or is being unloaded.
+        """
+
+
+class Engine:
+    """See `core.protocols.Submitter`."""
+
+    def __init__(self, directory: ModelDirectory) -> None:
+        self._directory = directory
+
+    def submit(self, request: InferRequest) -> None:
+        try:
+            model = self._directory.find(request.model_name, request.model_version)
+            if model.decoupled:
+                raise UnsupportedError(
+                    f"model '{model.name}' is decoupled: a call with one answer doesn't support models with "
+                    "decoupled transaction policy, and streams of answers are not supported yet"
+                )
+            model.submit(request)
+        except CharoniaError as error:
+            refuse(request, error)

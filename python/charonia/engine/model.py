@@ -1,0 +1,245 @@
+"""One loaded version of a model: its configuration, its instances, its scheduler, its counters."""
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from charonia.backends.arranging import OutputArranger
+from charonia.backends.base import BackendInstance, BackendModel, InstanceSpec
+from charonia.backends.batch import ExecutingBatch
+from charonia.backends.instance import InstanceRunner
+from charonia.config.io import io_specs
+from charonia.core.clock import Clock
+from charonia.core.errors import CharoniaError, UnavailableError, UnsupportedError
+from charonia.core.protocols import Bell, Submitter
+from charonia.core.request import InferRequest, Reply, ReplyChannel
+from charonia.engine.checks import RequestCheck
+from charonia.observe.statistics import ModelStatistics
+from charonia.scheduling.build import build_scheduler
+from charonia.scheduling.ordering import ReplyOrder
+from charonia.scheduling.timer import Timer
+
+if TYPE_CHECKING:
+    from charonia.config.schema import ModelConfig
+
+
+@dataclass(frozen=True, slots=True)
+class ModelServices:
+    """What every model of a server shares.
+
+    Attributes:
+        on_death: told (thread name, exception) when a thread of ours ends by a bug.
+        start_at: the testing aid described at QueuedScheduler.
+    """
+
+    clock: Clock
+    timer: Timer
+    submitter: Submitter
+    on_death: Callable[[str, BaseException], None]
+    start_at: int = 0
+
+
+class ModelVersion:
+    """A model version that can serve. Made loaded, then `start`, later `stop`.
+
+    Args:
+        labels: class labels by output name, for outputs that have any.
+        backend_model: owned from here on; closed by `stop`.
+        specs: the instances to make.
+        bell: what idle instances wait at; route: the number under which the wire knows that bell, 0 for none.
+
+    Raises (from the constructor, having freed everything):
+        CharoniaError: an instance could not be made.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        version: int,
+        config: "ModelConfig",
+        labels: Mapping[str, Sequence[str]],
+        backend_model: BackendModel,
+        specs: Sequence[InstanceSpec],
+        bell: Bell,
+        route: int,
+        services: ModelServices,
+    ) -> None:
+        _refuse_what_comes_later(config)
+        self.name = name
+        self.version = version
+        self.version_text = str(version)
+        self.config = config
+        self.labels = labels
+        self.route = route
+        self.inputs, self.outputs = io_specs(config)
+        self.decoupled = config.model_transaction_policy.decoupled
+        self.statistics = ModelStatistics()
+        self._backend_model = backend_model
+        self._services = services
+        self._check = RequestCheck(name, self.inputs, self.outputs, config.max_batch_size)
+        self._arranger = OutputArranger(self.outputs, config.max_batch_size > 0)
+        self._lock = threading.Lock()
+        self._in_flight = 0
+        self._idle = threading.Condition(self._lock)
+        self._retired = False
+        self.scheduler = build_scheduler(
+            config, services.clock, services.timer, services.submitter, bell, self._count_refusal, services.start_at
+        )
+        keeps_order = config.dynamic_batching.preserve_ordering
+        self._order = ReplyOrder() if keeps_order else None
+        self.instances = self._make_instances(specs, bell)
+
+    def _make_instances(self, specs: Sequence[InstanceSpec], bell: Bell) -> list[InstanceRunner]:
+        made: list[InstanceRunner] = []
+        try:
+            for spec, instance in zip(specs, create_all(self._backend_model, specs), strict=True):
+                made.append(
+                    InstanceRunner(
+                        instance,
+                        spec,
+                        self.name,
+                        self.scheduler,
+                        bell,
+                        self._arranger,
+                        self.statistics,
+                        self._services.clock,
+                        self._services.on_death,
+                    )
+                )
+        except BaseException:
+            self._backend_model.close()
+            raise
+        return made
+
+    def warm_up(self, make_requests: Callable[[ReplyChannel], Sequence[InferRequest]]) -> None:
+        """Run one warm-up batch on every instance, before `start`. Not counted.
+
+        Args:
+            make_requests: called for each instance with the channel that its requests are to have.
+
+        Raises:
+            CharoniaError: the first error that a request got.
+        """
+        for runner in self.instances:
+            answers = _Answers()
+            batch = ExecutingBatch(make_requests(answers), self._arranger, None, self._services.clock)
+            runner.run_batch(batch)
+            batch.wait_ready()
+            answers.raise_error()
+
+    def start(self) -> None:
+        """Let the instances pull."""
+        for runner in self.instances:
+            runner.start()
+
+    @property
+    def live_instances(self) -> int:
+        return sum(runner.alive for runner in self.instances)
+
+    @property
+    def pending_count(self) -> int:
+        """Requests waiting for an instance."""
+        return self.scheduler.pending_count
+
+    def submit(self, request: InferRequest) -> None:
+        """Check the request and queue it. Raises CharoniaError, then the caller still owns it."""
+        self._check.check(request)
+        request.version = self.version_text
+        with self._lock:
+            if self._retired:
+                raise UnavailableError(f"model '{self.name}' version {self.version} is being unloaded")
+            self._in_flight += 1
+        request.admission = self
+        try:
+            self._enqueue(request)
+        except CharoniaError as error:
+            self._count_refusal(request, error)
+            raise
+
+    def _enqueue(self, request: InferRequest) -> None:
+        if self._order is None:
+            self.scheduler.enqueue(request)
+        else:
+            self._order.enqueue(request, self.scheduler.enqueue)
+
+    def release(self) -> None:
+        """One request of ours is settled."""
+        with self._lock:
+            self._in_flight -= 1
+            if not self._in_flight:
+                self._idle.notify_all()
+
+    @property
+    def in_flight(self) -> int:
+        return self._in_flight
+
+    def retire(self) -> None:
+        """Take no new requests."""
+        with self._lock:
+            self._retired = True
+
+    def wait_idle(self, timeout_s: float) -> bool:
+        """Wait until no request is unsettled. False if the time ran out."""
+        with self._lock:
+            return self._idle.wait_for(lambda: not self._in_flight, timeout_s)
+
+    def stop(self, timeout_s: float) -> bool:
+        """Settle what waits, end the instances, free the model. False if an instance is still busy: it is left behind."""
+        self.retire()
+        self.scheduler.stop()
+        deadline = time.monotonic() + timeout_s
+        ended = [runner.join(max(0.0, deadline - time.monotonic())) for runner in self.instances]
+        if all(ended):
+            self._backend_model.close()
+        return all(ended)
+
+    def _count_refusal(self, request: InferRequest, error: CharoniaError) -> None:
+        self.statistics.record_failure(request, error.failure_reason, self._services.clock.now_ns())
+
+
+def create_all(model: BackendModel, specs: Sequence[InstanceSpec]) -> list[BackendInstance]:
+    """Make the instances side by side; if one fails, close the others and raise its error."""
+    made: list[BackendInstance | None] = [None] * len(specs)
+    errors: list[Exception] = []
+
+    def create(index: int) -> None:
+        try:
+            made[index] = model.create_instance(specs[index])
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=create, args=(index,)) for index in range(1, len(specs))]
+    for thread in threads:
+        thread.start()
+    create(0)
+    for thread in threads:
+        thread.join()
+    complete = [instance for instance in made if instance is not None]
+    if errors:
+        for instance in complete:
+            instance.close()
+        raise errors[0]
+    return complete
+
+
+def _refuse_what_comes_later(config: "ModelConfig") -> None:
+    for section in ("sequence_batching", "ensemble_scheduling"):
+        if config.HasField(section):
+            raise UnsupportedError(f"model '{config.name}': {section} is not supported by this version of Charonia yet")
+
+
+class _Answers:
+    """The channel of warm-up requests: keeps the first error."""
+
+    def __init__(self) -> None:
+        self._error: CharoniaError | None = None
+
+    def send(self, replies: Sequence[Reply]) -> None:
+        for reply in replies:
+            self._error = self._error or reply.error
+
+    def raise_error(self) -> None:
+        if self._error is not None:
+            raise self._error

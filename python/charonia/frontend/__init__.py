@@ -1,0 +1,1 @@
+"""Everything between the wire and the engine. The only folder, beside `server.py`, that imports the extension."""

@@ -1,0 +1,217 @@
+"""From calls on the wire to requests of the engine, and back."""
+
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+
+from charonia._wire import InferCall, Output, WireServer
+from charonia._wire import Reply as WireReply
+from charonia.core.errors import CharoniaError, Code, InternalError, InvalidArgumentError, UnavailableError
+from charonia.core.protocols import Submitter
+from charonia.core.request import InferRequest, Reply, ReplyChannel
+from charonia.core.tensor import Tensor
+from charonia.engine.engine import ModelDirectory
+from charonia.engine.model import ModelVersion
+from charonia.frontend.classification import ClassifyingChannel
+from charonia.frontend.parameters import NO_OPTIONS, split_parameters
+from charonia.frontend.raw_request import raw_input
+from charonia.frontend.versions import parse_version
+
+# More than any batch; a take this large is about 1 ms of work, so that stopping stays prompt.
+_TAKE_AT_MOST = 128
+_FOREVER_S = 86400.0
+
+
+class WireChannel:
+    """Hands replies to the wire; the request's token is its InferCall."""
+
+    def __init__(self, wire: WireServer, forget: Callable[[int], object]) -> None:
+        self._wire = wire
+        self._forget = forget
+
+    def send(self, replies: Sequence[Reply]) -> None:
+        answers: list[WireReply] = []
+        failures: list[tuple[InferCall, int, str]] = []
+        for reply in replies:
+            request = reply.request
+            call = request.token
+            assert isinstance(call, InferCall)
+            if reply.final:
+                self._forget(call.key)
+            if reply.error is not None:
+                failures.append((call, reply.error.code, str(reply.error)))
+            else:
+                outputs = [_output(tensor) for tensor in reply.outputs]
+                parameters = reply.parameters or None
+                answers.append((call, request.model_name, request.version, outputs, parameters, reply.final))
+        if answers:
+            self._wire.reply_batch(answers)
+        if failures:
+            self._wire.fail_batch(failures)
+
+
+def _output(tensor: Tensor) -> Output:
+    buffer = tensor.buffer
+    return (tensor.name, tensor.datatype, tensor.shape, buffer.host(), buffer.owned)
+
+
+class Ingress:
+    """The thread that takes calls from the wire and submits them.
+
+    Args:
+        on_death: told when the thread ends by an exception, which is a bug.
+    """
+
+    def __init__(
+        self,
+        wire: WireServer,
+        submitter: Submitter,
+        directory: ModelDirectory,
+        on_death: Callable[[str, BaseException], None],
+    ) -> None:
+        self._wire = wire
+        self._submitter = submitter
+        self._directory = directory
+        self._on_death = on_death
+        self._live: dict[int, weakref.ref[InferRequest]] = {}
+        self._channel = WireChannel(wire, lambda key: self._live.pop(key, None))
+        self._refusing: str | None = None
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="ingress", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def refuse_new(self, reason: str) -> None:
+        """Answer every call from now on with UNAVAILABLE and `reason`."""
+        self._refusing = reason
+
+    def stop(self) -> None:
+        """Call before the wire's shutdown, which ends the thread's wait."""
+        self._stopping = True
+
+    def join(self, timeout_s: float | None = None) -> None:
+        self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping:
+                for item in self._wire.take(_TAKE_AT_MOST, _FOREVER_S):
+                    self._handle(item)
+        except BaseException as error:
+            self._on_death("ingress", error)
+
+    def _handle(self, item: InferCall | int) -> None:
+        if isinstance(item, int):
+            self._cancel(item)
+            return
+        request = self.accept(item)
+        if request is not None:
+            self._submitter.submit(request)
+
+    def _cancel(self, key: int) -> None:
+        reference = self._live.get(key)
+        request = reference() if reference is not None else None
+        if request is not None:
+            request.cancel()
+
+    def accept(self, call: InferCall) -> InferRequest | None:
+        """The request that `call` stands for; None if it was answered here because it is malformed."""
+        try:
+            request = self._request(call)
+        except CharoniaError as error:
+            self._wire.fail_batch(((call, error.code, str(error)),))
+            return None
+        except Exception as error:
+            message = f"{InternalError.__name__}: {type(error).__name__}: {error}"
+            self._wire.fail_batch(((call, Code.INTERNAL, message),))
+            return None
+        self._live[call.key] = weakref.ref(request)
+        return request
+
+    def _request(self, call: InferCall) -> InferRequest:
+        if self._refusing is not None:
+            raise UnavailableError(self._refusing)
+        version = parse_version(call.model_version)
+        defect = call.defect
+        if defect is not None:
+            self._directory.find(call.model_name, version)  # an unknown model is the more helpful answer
+            raise _defect_error(*defect)
+        parameters = call.parameters
+        options = split_parameters(parameters) if parameters else NO_OPTIONS
+        return InferRequest(
+            call.model_name,
+            version,
+            self._inputs(call, version),
+            self._channel_for(call),
+            call.arrival_ns,
+            id=call.id,
+            requested_outputs=tuple([name for name, _ in call.outputs]),
+            parameters=options.others,
+            deadline_ns=call.deadline_ns,
+            priority=options.priority,
+            timeout_us=options.timeout_us,
+            correlation_id=options.correlation_id,
+            flags=options.flags,
+            token=call,
+            signature=0 if call.raw else call.signature,
+            batch_dim=call.batch_dim,
+        )
+
+    def _inputs(self, call: InferCall, version: int) -> dict[str, Tensor]:
+        tensors = call.inputs
+        if call.raw:
+            tensor = raw_input(self._directory.find(call.model_name, version), tensors[0])
+            return {tensor.name: tensor}
+        inputs = {tensor.name: Tensor(tensor.name, tensor.datatype, tensor.shape, tensor) for tensor in tensors}
+        if len(inputs) != len(tensors):
+            names = [tensor.name for tensor in tensors]
+            twice = next(name for name in names if names.count(name) > 1)
+            self._directory.find(call.model_name, version)
+            raise InvalidArgumentError(f"input '{twice}' already exists in request for model '{call.model_name}'")
+        return inputs
+
+    def _channel_for(self, call: InferCall) -> ReplyChannel:
+        counts = {name: count for name, count in call.outputs if count}
+        if not counts:
+            return self._channel
+        return ClassifyingChannel(self._channel, counts, _labels, _batched)
+
+
+def _labels(request: InferRequest, output: str) -> Sequence[str]:
+    model = request.admission
+    return model.labels.get(output, ()) if isinstance(model, ModelVersion) else ()
+
+
+def _batched(request: InferRequest) -> bool:
+    model = request.admission
+    return isinstance(model, ModelVersion) and model.config.max_batch_size > 0
+
+
+def _defect_error(code: int, message: str) -> CharoniaError:
+    error = InvalidArgumentError(message) if code == Code.INVALID_ARGUMENT else _CodedError(message)
+    if isinstance(error, _CodedError):
+        error.code = Code(code)  # type: ignore[misc]
+    return error
+
+
+class _CodedError(CharoniaError):
+    """A defect that the wire found, with the wire's code."""
+
+
+class WireBell:
+    """The bell of a model whose idle instances wait in the wire's inbox: a call wakes one directly."""
+
+    def __init__(self, wire: WireServer, route: int, ingress: Ingress) -> None:
+        self._wire = wire
+        self._route = route
+        self._ingress = ingress
+
+    def wait(self, timeout_s: float | None) -> Sequence[InferRequest]:
+        calls = self._wire.take_route(self._route, _TAKE_AT_MOST, _FOREVER_S if timeout_s is None else timeout_s)
+        if not calls:
+            return ()
+        return [request for call in calls if (request := self._ingress.accept(call)) is not None]
+
+    def ring(self, count: int = 1) -> None:
+        self._wire.wake_route(self._route, count)

@@ -1,0 +1,36 @@
+"""The interface of schedulers.
+
+Who owns a request: the caller until `enqueue` returns; the scheduler until `next_batch` hands it out or it is settled
+because it was cancelled or timed out; then whoever called `next_batch`.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from charonia.core.protocols import Bell
+from charonia.core.request import InferRequest
+
+
+class Scheduler(Protocol):
+    """Idle instances pull batches from it; one scheduler a model version."""
+
+    def enqueue(self, request: InferRequest) -> None:
+        """Take the request over. Never blocks.
+
+        Raises:
+            QueueFullError: a limit is reached; the caller still owns the request.
+            UnavailableError: the scheduler was stopped.
+        """
+
+    def next_batch(self, bell: Bell) -> Sequence[InferRequest] | None:
+        """Block until the policy releases a batch for this instance; None after `stop`."""
+
+    def cancel(self, request: InferRequest) -> None:
+        """Settle the request with CancelledError if it is still waiting here."""
+
+    @property
+    def pending_count(self) -> int:
+        """Requests waiting."""
+
+    def stop(self) -> None:
+        """Settle what waits with UnavailableError, and end every `next_batch`."""

@@ -1,0 +1,97 @@
+"""The rules by which a batch is formed. Pure functions of the queue and the time.
+
+Sources: Triton's model configuration documentation (dynamic batcher); the order of the decisions is that of its
+dynamic batch scheduler.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from charonia.core.request import InferRequest
+from charonia.scheduling.queue import RequestQueue
+
+
+@dataclass(slots=True)
+class Decision:
+    """Either a batch, or when to look again: `wake_ns` (None: only on arrivals) or at `wake_rows` waiting rows.
+
+    While a batch is still growing, a request whose shape key differs from `shape_key` ends the growing.
+    """
+
+    batch: Sequence[InferRequest] = ()
+    wake_ns: int | None = None
+    wake_rows: int = 1
+    shape_key: object = None
+
+
+NOTHING = Decision()
+
+
+class BatchRule(Protocol):
+    """Decides what an idle instance gets. Does not change the queue."""
+
+    def decide(self, queue: RequestQueue, now_ns: int) -> Decision: ...
+
+
+class OneByOne:
+    """No batching: the oldest request of the most urgent level alone."""
+
+    def decide(self, queue: RequestQueue, now_ns: int) -> Decision:
+        for request in queue.waiting():
+            return Decision(batch=(request,))
+        return NOTHING
+
+
+class DynamicBatching:
+    """Join requests up to `max_batch_size` rows.
+
+    Args:
+        max_batch_size: never exceeded, in rows along the batch dimension.
+        preferred_sizes: sizes worth releasing before the delay is over; empty means `max_batch_size`.
+        max_queue_delay_us: how long the oldest request may wait for others, in microseconds; 0 for not at all.
+    """
+
+    def __init__(self, max_batch_size: int, preferred_sizes: Sequence[int], max_queue_delay_us: int) -> None:
+        self._max_rows = max_batch_size
+        self._preferred = frozenset(preferred_sizes) or frozenset((max_batch_size,))
+        self._sorted_preferred = sorted(self._preferred)
+        self._max_preferred = self._sorted_preferred[-1]
+        self._delay_ns = max_queue_delay_us * 1000
+
+    def decide(self, queue: RequestQueue, now_ns: int) -> Decision:
+        picked: list[InferRequest] = []
+        rows = best = 0
+        full = False
+        oldest_ns = now_ns
+        shape_key: object = None
+        for request in queue.waiting():
+            size = request.batch_size
+            if picked:
+                if not best and rows + size > self._max_preferred:
+                    best = len(picked)
+                if rows + size > self._max_rows or request.shape_key != shape_key:
+                    full = True
+                    break
+            else:
+                shape_key = request.shape_key
+            picked.append(request)
+            rows += size
+            oldest_ns = min(oldest_ns, request.queue_start_ns)
+            if rows in self._preferred:
+                best = len(picked)
+            if rows >= self._max_rows:
+                full = True
+                break
+        if not picked:
+            return NOTHING
+        overdue = self._delay_ns != 0 and now_ns - oldest_ns >= self._delay_ns
+        if best and not overdue:
+            return Decision(batch=picked[:best])
+        if full or overdue or self._delay_ns == 0 or rows >= self._max_preferred:
+            return Decision(batch=picked)
+        return Decision(
+            wake_ns=oldest_ns + self._delay_ns,
+            wake_rows=next(size for size in self._sorted_preferred if size > rows),
+            shape_key=shape_key,
+        )

@@ -1,0 +1,82 @@
+"""`preserve_ordering`: the replies of one model version leave in the order in which its requests were queued."""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from charonia.core.errors import CharoniaError, FailureReason
+from charonia.core.request import InferRequest, Reply, ReplyChannel
+
+# A request that never was executed is answered at once: nobody waits for the order of refusals.
+_AT_ONCE = (FailureReason.REJECTED, FailureReason.CANCELED)
+
+
+class _Ticket:
+    """A place in the order, and the replies that wait in it. It is the request's channel from then on."""
+
+    __slots__ = ("_order", "channel", "final", "held")
+
+    def __init__(self, order: "ReplyOrder", channel: ReplyChannel) -> None:
+        self._order = order
+        self.channel = channel
+        self.held: list[Reply] = []
+        self.final = False
+
+    def send(self, replies: Sequence[Reply]) -> None:
+        self._order.send(self, replies)
+
+
+class ReplyOrder:
+    """Holds replies back until every earlier request has its final one."""
+
+    def __init__(self) -> None:
+        self._entering = threading.Lock()
+        self._lock = threading.Lock()
+        self._sending = threading.Lock()
+        self._tickets: deque[_Ticket] = deque()
+
+    def enqueue(self, request: InferRequest, enqueue: Callable[[InferRequest], None]) -> None:
+        """Give the request its place in the order and queue it; both or, when `enqueue` raises, neither."""
+        with self._entering:
+            channel = request.channel
+            ticket = _Ticket(self, channel)
+            with self._lock:
+                self._tickets.append(ticket)
+            request.channel = ticket
+            try:
+                enqueue(request)
+            except CharoniaError:
+                request.channel = channel
+                with self._lock:
+                    ticket.final = True
+                raise
+
+    def send(self, ticket: _Ticket, replies: Sequence[Reply]) -> None:
+        """Pass on what may go now: refusals at once, the rest when its turn comes."""
+        now = [reply for reply in replies if reply.error is not None and reply.error.failure_reason in _AT_ONCE]
+        later = [reply for reply in replies if reply not in now]
+        if now:
+            ticket.channel.send(now)
+        with self._lock:
+            if self._tickets and self._tickets[0] is not ticket:
+                for reply in later:
+                    reply.outputs = [tensor.to_owned() for tensor in reply.outputs]
+            ticket.held.extend(later)
+            ticket.final = ticket.final or any(reply.final for reply in replies)
+        # One sender at a time: a reply released later must not overtake one that is being handed over.
+        with self._sending:
+            for channel, ready in self._release():
+                channel.send(ready)
+
+    def _release(self) -> list[tuple[ReplyChannel, list[Reply]]]:
+        released: list[tuple[ReplyChannel, list[Reply]]] = []
+        with self._lock:
+            while self._tickets:
+                first = self._tickets[0]
+                if first.held:
+                    released.append((first.channel, first.held))
+                    first.held = []
+                if not first.final:
+                    break
+                self._tickets.popleft()
+        return released

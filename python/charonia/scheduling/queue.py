@@ -1,0 +1,169 @@
+"""The waiting requests of one model version: priority levels, limits, time-outs. No threads, no clock of its own.
+
+A request waits here while `request.queue` is its scheduler. Requests that leave from the middle (cancelled, timed
+out) stay behind as tombstones that are skipped and, when there are many, swept.
+"""
+
+import heapq
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from charonia.core.errors import QueueFullError
+from charonia.core.request import InferRequest, Queue
+
+
+class TimeoutAction(Enum):
+    """What happens to a request that waited too long."""
+
+    REJECT = 0
+    DELAY = 1
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePolicy:
+    """One level's rules; 0 means no time-out and no limit."""
+
+    timeout_action: TimeoutAction = TimeoutAction.REJECT
+    default_timeout_us: int = 0
+    allow_timeout_override: bool = False
+    max_queue_size: int = 0
+
+    def timeout_us(self, request: InferRequest) -> int:
+        """A request may shorten the default, never extend it."""
+        timeout_us, own_us = self.default_timeout_us, request.timeout_us
+        if self.allow_timeout_override and own_us and (timeout_us == 0 or own_us < timeout_us):
+            return own_us
+        return timeout_us
+
+
+class Level:
+    """One priority level: requests in time, then those that a DELAY policy moved behind them."""
+
+    __slots__ = ("delayed", "fresh", "live", "policy")
+
+    def __init__(self, policy: QueuePolicy) -> None:
+        self.policy = policy
+        self.fresh: deque[InferRequest] = deque()
+        self.delayed: deque[InferRequest] = deque()
+        self.live = 0
+
+
+class RequestQueue:
+    """All levels of one scheduler. Every method is called under the scheduler's lock.
+
+    Args:
+        owner: what `request.queue` is set to while a request waits here.
+        policies: one for each priority level, the most urgent first.
+        default_level: index of the level for requests without a priority (or with one that doesn't exist).
+        explicit_levels: whether the config names levels, so that a request's priority counts.
+    """
+
+    def __init__(
+        self, owner: Queue, policies: Sequence[QueuePolicy], default_level: int, explicit_levels: bool
+    ) -> None:
+        self._owner = owner
+        self._levels = [Level(policy) for policy in policies]
+        self._default_level = default_level
+        self._explicit_levels = explicit_levels
+        self._deadlines: list[tuple[int, int, InferRequest, Level]] = []
+        self._order = 0
+        self.count = 0
+        self.rows = 0
+
+    def push(self, request: InferRequest, now_ns: int) -> None:
+        """Append to its level.
+
+        Raises:
+            QueueFullError: the level is at its limit.
+        """
+        level = self._level_of(request)
+        policy = level.policy
+        if policy.max_queue_size and level.live >= policy.max_queue_size:
+            raise QueueFullError(
+                f"{request_prefix(request)}Exceeds maximum queue size: model '{request.model_name}' already has "
+                f"{level.live} requests waiting, its max_queue_size"
+            )
+        timeout_us = policy.timeout_us(request)
+        if timeout_us:
+            self._order += 1
+            heapq.heappush(self._deadlines, (now_ns + timeout_us * 1000, self._order, request, level))
+        request.queue = self._owner
+        request.queue_start_ns = now_ns
+        level.fresh.append(request)
+        level.live += 1
+        self.count += 1
+        self.rows += request.batch_size
+
+    def _level_of(self, request: InferRequest) -> Level:
+        priority = request.priority
+        if self._explicit_levels and 1 <= priority <= len(self._levels):
+            return self._levels[priority - 1]
+        return self._levels[self._default_level]
+
+    def waiting(self) -> Iterator[InferRequest]:
+        """Who waits, in the order of service. The queue must not change during the iteration."""
+        for level in self._levels:
+            for line in (level.fresh, level.delayed):
+                for request in line:
+                    if request.queue is self._owner:
+                        yield request
+
+    def _drop_settled_front(self, line: deque[InferRequest]) -> None:
+        while line and line[0].queue is not self._owner:
+            line.popleft()
+
+    def take(self, requests: Sequence[InferRequest]) -> None:
+        """Remove waiting requests, wherever they stand; their places are free at once."""
+        for request in requests:
+            request.queue = None
+            self.rows -= request.batch_size
+            self._level_of(request).live -= 1
+        self.count -= len(requests)
+        for level in self._levels:
+            self._drop_settled_front(level.fresh)
+            self._drop_settled_front(level.delayed)
+            if len(level.fresh) + len(level.delayed) > 2 * level.live + 64:
+                self._sweep(level)
+
+    def remove(self, request: InferRequest) -> bool:
+        """As `take`, for one request. False if it does not wait here (any more)."""
+        if request.queue is not self._owner:
+            return False
+        self.take((request,))
+        return True
+
+    def _sweep(self, level: Level) -> None:
+        level.fresh = deque(request for request in level.fresh if request.queue is self._owner)
+        level.delayed = deque(request for request in level.delayed if request.queue is self._owner)
+
+    def expire(self, now_ns: int) -> list[InferRequest]:
+        """Apply time-outs that have passed: REJECT removes and returns requests, DELAY moves them behind the others."""
+        rejected: list[InferRequest] = []
+        while self._deadlines and self._deadlines[0][0] <= now_ns:
+            _, _, request, level = heapq.heappop(self._deadlines)
+            if request.queue is not self._owner:
+                continue
+            if level.policy.timeout_action is TimeoutAction.REJECT:
+                self.remove(request)
+                rejected.append(request)
+            else:
+                level.fresh.remove(request)
+                level.delayed.append(request)
+        return rejected
+
+    def next_deadline_ns(self) -> int | None:
+        """When `expire` has something to do, as far as is known; None for never."""
+        deadlines = self._deadlines
+        if len(deadlines) > 2 * self.count + 64:
+            deadlines[:] = [entry for entry in deadlines if entry[2].queue is self._owner]
+            heapq.heapify(deadlines)
+        while deadlines and deadlines[0][2].queue is not self._owner:
+            heapq.heappop(deadlines)
+        return deadlines[0][0] if deadlines else None
+
+
+def request_prefix(request: InferRequest) -> str:
+    """How messages about one request begin, so that a client finds it again."""
+    return f"[request id: {request.id or '<id_unknown>'}] "

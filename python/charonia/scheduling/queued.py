@@ -1,0 +1,181 @@
+"""The scheduler for models without state: one queue, one batch rule, any number of instances that pull."""
+
+import threading
+from collections.abc import Callable, Sequence
+
+from charonia.core.clock import Clock
+from charonia.core.errors import CancelledError, CharoniaError, QueueTimeoutError, UnavailableError
+from charonia.core.protocols import Bell, Submitter
+from charonia.core.request import InferRequest, refuse
+from charonia.scheduling.forming import NOTHING, BatchRule, Decision
+from charonia.scheduling.queue import QueuePolicy, RequestQueue, request_prefix
+from charonia.scheduling.timer import Timer
+
+Refused = Callable[[InferRequest, CharoniaError], None]
+
+
+class QueuedScheduler:
+    """See `scheduling.base.Scheduler`.
+
+    Args:
+        rule: how batches are formed.
+        policies, default_level, explicit_levels: see RequestQueue.
+        submitter: takes requests that a bell hands to a waiting instance.
+        bell: rung when there may be work for an idle instance; the one that instances wait at.
+        on_refused: told of every request that ends here, before it is answered (for statistics).
+        start_at: nothing is released until so many requests wait (a testing aid of Triton's test suites); 0 for none.
+    """
+
+    def __init__(
+        self,
+        rule: BatchRule,
+        clock: Clock,
+        timer: Timer,
+        submitter: Submitter,
+        bell: Bell,
+        *,
+        policies: Sequence[QueuePolicy] = (QueuePolicy(),),
+        default_level: int = 0,
+        explicit_levels: bool = False,
+        on_refused: Refused = lambda request, error: None,
+        start_at: int = 0,
+    ) -> None:
+        self._rule = rule
+        self._clock = clock
+        self._timer = timer
+        self._submitter = submitter
+        self._bell = bell
+        self._on_refused = on_refused
+        self._start_at = start_at
+        self._lock = threading.Lock()
+        self._queue = RequestQueue(self, policies, default_level, explicit_levels)
+        self._idle = 0  # instances inside a wait
+        self._rung = 0  # of those, how many have been rung and have not come back yet
+        self._growing = NOTHING
+        self._armed_ns: int | None = None
+        self._stopped = False
+
+    @property
+    def pending_count(self) -> int:
+        return self._queue.count
+
+    def enqueue(self, request: InferRequest) -> None:
+        now_ns = self._clock.now_ns()
+        with self._lock:
+            if self._stopped:
+                raise UnavailableError(f"{request_prefix(request)}model '{request.model_name}' is being unloaded")
+            self._queue.push(request, now_ns)
+            wake = self._claim_idle(request)
+            arm_ns = self._deadline_to_arm()
+        if arm_ns is not None:
+            self._timer.at(arm_ns, self._on_deadline)
+        if wake:
+            self._bell.ring()
+        if request.cancelled:
+            # Cancelled between its arrival and the queue: whoever cancelled saw no queue to tell.
+            self.cancel(request)
+
+    def _claim_idle(self, request: InferRequest) -> bool:
+        """Whether to ring for this request: an idle instance that nobody has rung yet has something to do."""
+        if self._idle <= self._rung:
+            return False
+        growing = self._growing
+        if self._queue.rows < growing.wake_rows and (
+            growing.shape_key is None or growing.shape_key == request.shape_key
+        ):
+            return False
+        self._rung += 1
+        return True
+
+    def next_batch(self, bell: Bell) -> Sequence[InferRequest] | None:
+        while True:
+            decision = self._decide()
+            if decision is None:
+                return None
+            if decision.batch:
+                return decision.batch
+            self._wait(bell, decision)
+
+    def _decide(self) -> Decision | None:
+        """A batch, taken out of the queue; or, for an instance that is idle from now on, when to look again."""
+        now_ns = self._clock.now_ns()
+        with self._lock:
+            if self._stopped:
+                return None
+            rejected = self._queue.expire(now_ns)
+            decision = self._released(now_ns)
+            if decision.batch:
+                self._queue.take(decision.batch)
+                self._growing = NOTHING
+                more = self._queue.count > 0 and self._idle > self._rung
+                self._rung += more
+            else:
+                self._growing = decision
+                self._idle += 1
+                more = False
+        self._reject(rejected)
+        if more:
+            self._bell.ring()
+        return decision
+
+    def _released(self, now_ns: int) -> Decision:
+        if self._start_at:
+            if self._queue.count < self._start_at:
+                return Decision(wake_rows=0)
+            self._start_at = 0
+        return self._rule.decide(self._queue, now_ns)
+
+    def _wait(self, bell: Bell, decision: Decision) -> None:
+        timeout_s = None if decision.wake_ns is None else max(0.0, (decision.wake_ns - self._clock.now_ns()) / 1e9)
+        arrived = bell.wait(timeout_s)
+        with self._lock:
+            # A ring that this waiter did not use up stays in the bell and costs one early return later.
+            self._idle -= 1
+            self._rung = max(0, self._rung - 1)
+        for request in arrived:
+            self._submitter.submit(request)
+
+    def cancel(self, request: InferRequest) -> None:
+        with self._lock:
+            removed = self._queue.remove(request)
+        if removed:
+            self._refuse(request, CancelledError(f"{request_prefix(request)}the request was cancelled while it waited"))
+
+    def stop(self) -> None:
+        with self._lock:
+            self._stopped = True
+            waiting = list(self._queue.waiting())
+            self._queue.take(waiting)
+        for request in waiting:
+            self._refuse(
+                request, UnavailableError(f"{request_prefix(request)}model '{request.model_name}' was unloaded")
+            )
+        self._bell.ring(1 << 16)
+
+    def _deadline_to_arm(self) -> int | None:
+        """The next deadline if the timer does not know it yet."""
+        deadline_ns = self._queue.next_deadline_ns()
+        if deadline_ns is None or (self._armed_ns is not None and self._armed_ns <= deadline_ns):
+            return None
+        self._armed_ns = deadline_ns
+        return deadline_ns
+
+    def _on_deadline(self) -> None:
+        with self._lock:
+            self._armed_ns = None
+            rejected = self._queue.expire(self._clock.now_ns())
+            arm_ns = self._deadline_to_arm()
+        self._reject(rejected)
+        if arm_ns is not None:
+            self._timer.at(arm_ns, self._on_deadline)
+
+    def _reject(self, requests: Sequence[InferRequest]) -> None:
+        for request in requests:
+            self._refuse(
+                request, QueueTimeoutError(f"Request timeout expired while it waited for model '{request.model_name}'")
+            )
+
+    def _refuse(self, request: InferRequest, error: CharoniaError) -> None:
+        if not request.settled:
+            self._on_refused(request, error)
+        refuse(request, error)
