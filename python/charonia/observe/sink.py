@@ -20,21 +20,25 @@ class Sink(Protocol):
 
 
 class DescriptorSink:
-    """Writes to a file descriptor. A pipe without a reader loses the lines; one with a stalled reader too, counted."""
+    """Writes to a file descriptor. A pipe without a reader loses the lines; one with a stalled reader too.
 
-    def __init__(self, descriptor: int, *, owned: bool) -> None:
+    `dropped` counts the messages lost since the reader was last told.
+    """
+
+    def __init__(self, descriptor: int, *, owned: bool, grace_ms: int = _STALL_GRACE_MS) -> None:
         self._descriptor = descriptor
         self._owned = owned
-        self._dropped = 0
+        self._grace_ms = grace_ms
+        self.dropped = 0
         self._poll = _poll_of(descriptor)
 
     def write(self, data: bytes) -> None:
-        if self._dropped and self._writable(0):
-            notice = f"({self._dropped} log messages were dropped because nobody read them)\n"
-            self._dropped = 0
+        if self.dropped and self._writable(0):
+            notice = f"({self.dropped} log messages were dropped because nobody read them)\n"
+            self.dropped = 0
             self._send(notice.encode())
         if not self._send(data):
-            self._dropped += 1
+            self.dropped += 1
 
     def close(self) -> None:
         descriptor, self._descriptor = self._descriptor, -1
@@ -45,7 +49,7 @@ class DescriptorSink:
         view = memoryview(data)
         try:
             while view:
-                if not self._writable(0 if self._dropped else _STALL_GRACE_MS):
+                if not self._writable(0 if self.dropped else self._grace_ms):
                     return False
                 view = view[os.write(self._descriptor, view[:_PIPE_CHUNK_BYTES] if self._poll else view) :]
         except OSError:

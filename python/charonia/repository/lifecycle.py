@@ -1,0 +1,285 @@
+"""Loading and unloading: drives each model version through its states and publishes a Directory at every change.
+
+A new load of a served model happens beside the old versions, which serve until all new ones are ready; then one
+publication switches over, and the old ones are stopped.
+"""
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from time import monotonic
+from typing import Generic, Protocol
+
+from charonia.core.errors import CharoniaError
+from charonia.core.log import Log
+from charonia.repository.directory import ANY_VERSION, Directory
+from charonia.repository.readiness import version_ready
+from charonia.repository.scan import FoundModel
+from charonia.repository.states import ModelRecord, State, V, V_co, VersionRecord
+
+_ABORTED = "not loaded: the server is stopping"
+# Its instances are down already, so there is little to wait for.
+_CONDEMNED_STOP_S = 5.0
+# A version that was replaced finishes what it accepted, however long that takes.
+_RETIRED_STOP_S = 3600.0
+
+
+class ModelPlan(Protocol[V_co]):
+    """A model whose config has been read: what will be loaded."""
+
+    @property
+    def versions(self) -> Sequence[int]:
+        """The numbers to load, at least one."""
+        ...
+
+    def load(self, version: int) -> V_co:
+        """Load and start one version; may take long; several run at once. Raises CharoniaError with the reason."""
+        ...
+
+
+class Planner(Protocol[V_co]):
+    """Reads configs. `plan` all models of a load first, then load: so that instances can share out the cores."""
+
+    def plan(self, models: Sequence[FoundModel]) -> Mapping[str, ModelPlan[V_co] | CharoniaError]:
+        """A plan, or the reason why there is none, for each model."""
+        ...
+
+
+@dataclass(slots=True)
+class _Attempt(Generic[V]):
+    """One load of one model, in progress: `fresh` takes the place of the model's versions when all of them are up."""
+
+    plan: ModelPlan[V]
+    fresh: dict[int, VersionRecord[V]]
+    left: int
+
+
+class ModelLifecycle(Generic[V]):
+    """All models of a server.
+
+    Args:
+        threads: how many versions load at once.
+        retries: how often a failed load is tried again.
+        on_change: called after each publication, by the thread that caused it; must be quick.
+    """
+
+    def __init__(
+        self,
+        planner: Planner[V],
+        log: Log,
+        *,
+        threads: int = 4,
+        retries: int = 0,
+        on_change: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._planner = planner
+        self._log = log
+        self._threads = threads
+        self._retries = retries
+        self._on_change = on_change
+        self._lock = threading.Lock()
+        self._models: dict[str, ModelRecord[V]] = {}
+        self._known = False
+        self._stopping = False
+        self.directory: Directory[V] = Directory({}, scanned=False)
+
+    def find(self, name: str, version: int = ANY_VERSION) -> V:
+        """As `Directory.find`, in the newest one. This is what the engine asks for every request."""
+        return self.directory.find(name, version)
+
+    def know(self, names: Iterable[str], unusable: Mapping[str, str]) -> None:
+        """Tell which models the repositories hold; `unusable` ones with the reason. Nothing is loaded by this."""
+        with self._lock:
+            for name in names:
+                self._models.setdefault(name, ModelRecord(name))
+            for name, reason in unusable.items():
+                self._models[name] = ModelRecord(name, reason=reason)
+            self._known = True
+        self._publish()
+
+    def ask(self, names: Iterable[str]) -> None:
+        """From now on these models count for strict readiness."""
+        with self._lock:
+            for name in names:
+                self._models.setdefault(name, ModelRecord(name)).asked = True
+        self._publish()
+
+    def load(self, models: Sequence[FoundModel]) -> bool:
+        """Load models, and wait until each has been tried. True when all of them came up."""
+        self.ask(model.name for model in models)
+        attempts = self._attempts(models)
+        jobs = [(name, version) for name, attempt in attempts.items() for version in attempt.fresh]
+        if jobs:
+            with ThreadPoolExecutor(min(self._threads, len(jobs)), "load") as pool:
+                for name, version in jobs:
+                    pool.submit(self._load_version, name, version, attempts[name])
+        return all(model.name in attempts and not self._failed(attempts[model.name]) for model in models)
+
+    def unload(self, name: str, timeout_s: float) -> bool:
+        """Stop all versions of a model. False when one was still busy when the time ran out; it is left then."""
+        with self._lock:
+            model = self._models.get(name)
+            if model is None:
+                return True
+            model.asked = False
+            records = [record for record in model.versions.values() if record.loaded is not None]
+            for record in records:
+                record.state, record.reason = State.UNLOADING, ""
+        self._publish()
+        deadline = monotonic() + timeout_s
+        stopped = [self._stop_version(name, record, deadline) for record in records]
+        return all(stopped)
+
+    def condemn(self, name: str, version: int, reason: str) -> None:
+        """A served version turned out to be broken for good: UNAVAILABLE with this reason from now on, and stopped."""
+        with self._lock:
+            model = self._models.get(name)
+            record = model.versions.get(version) if model else None
+            if record is None or record.state is not State.READY:
+                return
+            record.state, record.reason = State.UNAVAILABLE, reason
+            loaded, record.loaded = record.loaded, None
+        self._log.error(f"model '{name}' version {version} is UNAVAILABLE from now on: {reason}")
+        self._publish()
+        if loaded is not None:
+            loaded.retire()
+            loaded.stop(_CONDEMNED_STOP_S)
+
+    def abort(self) -> None:
+        """Loads that have not begun yet are not begun any more; `load` returns soon."""
+        self._stopping = True
+
+    def stop(self, timeout_s: float) -> bool:
+        """Unload everything. False when the time ran out."""
+        self.abort()
+        deadline = monotonic() + timeout_s
+        stopped = [self.unload(name, max(0.0, deadline - monotonic())) for name in sorted(self._models)]
+        return all(stopped)
+
+    def wanted_ready(self) -> list[bool]:
+        """For each version of each model that was asked for: whether it is ready. A model without any counts as not."""
+        with self._lock:
+            return [ready for model in self._models.values() if model.asked for ready in _readiness(model)]
+
+    def _attempts(self, models: Sequence[FoundModel]) -> dict[str, _Attempt[V]]:
+        attempts: dict[str, _Attempt[V]] = {}
+        for name, plan in self._planner.plan(models).items():
+            if isinstance(plan, CharoniaError):
+                self._log.error(f"failed to load '{name}': {plan}")
+                self._refuse(name, str(plan))
+                continue
+            fresh = {version: VersionRecord[V](version, State.LOADING) for version in plan.versions}
+            attempts[name] = _Attempt(plan, fresh, len(fresh))
+            with self._lock:
+                model = self._models[name]
+                model.reason = ""
+                if not any(record.loaded for record in model.versions.values()):
+                    model.versions = fresh
+        self._publish()
+        return attempts
+
+    def _refuse(self, name: str, reason: str) -> None:
+        """A model that can't be loaded keeps what it has."""
+        with self._lock:
+            model = self._models[name]
+            if not any(record.loaded for record in model.versions.values()):
+                model.versions, model.reason = {}, reason
+
+    def _load_version(self, name: str, version: int, attempt: _Attempt[V]) -> None:
+        record = attempt.fresh[version]
+        try:
+            self._log.info(f"loading: {name}:{version}")
+            record.loaded = self._tried(attempt.plan, version)
+        except CharoniaError as error:
+            record.state, record.reason = State.UNAVAILABLE, str(error)
+        except Exception as error:
+            record.state, record.reason = State.UNAVAILABLE, f"{type(error).__name__}: {error}"
+            self._log.error(f"loading '{name}' version {version} failed by a bug of the server or of its backend")
+            with suppress(Exception):
+                self._log.error(_traceback(error))
+        with self._lock:
+            attempt.left -= 1
+            last = attempt.left == 0
+        if last:
+            self._finish(name, attempt)
+
+    def _tried(self, plan: ModelPlan[V], version: int) -> V:
+        for left in range(self._retries, -1, -1):
+            if self._stopping:
+                raise CharoniaError(_ABORTED)
+            try:
+                return plan.load(version)
+            except CharoniaError as error:
+                if not left:
+                    raise
+                self._log.warning(f"version {version} failed to load, trying again: {error}")
+        raise AssertionError("not reached")
+
+    def _finish(self, name: str, attempt: _Attempt[V]) -> None:
+        """All versions of a load have been tried: serve all, or none of them."""
+        if self._failed(attempt):
+            self._give_up(name, attempt)
+            return
+        with self._lock:
+            model = self._models[name]
+            old, model.versions = model.versions, attempt.fresh
+            for record in attempt.fresh.values():
+                record.state = State.READY
+        self._publish()
+        self._log.info(f"successfully loaded '{name}'")
+        if old is not attempt.fresh:
+            for record in old.values():
+                self._retire(name, record)
+
+    def _give_up(self, name: str, attempt: _Attempt[V]) -> None:
+        for record in attempt.fresh.values():
+            if record.state is State.UNAVAILABLE:
+                self._log.error(f"failed to load '{name}' version {record.version}: {record.reason}")
+        for record in attempt.fresh.values():
+            if record.loaded is not None:
+                self._retire(name, record)
+                record.reason = "unloaded: another version of the model failed to load"
+        self._publish()
+
+    @staticmethod
+    def _failed(attempt: _Attempt[V]) -> bool:
+        return any(record.state is State.UNAVAILABLE for record in attempt.fresh.values())
+
+    def _retire(self, name: str, record: VersionRecord[V]) -> None:
+        self._stop_version(name, record, monotonic() + _RETIRED_STOP_S)
+
+    def _stop_version(self, name: str, record: VersionRecord[V], deadline: float) -> bool:
+        loaded = record.loaded
+        if loaded is None:
+            return True
+        loaded.retire()
+        loaded.wait_idle(max(0.0, deadline - monotonic()))
+        stopped = loaded.stop(max(0.0, deadline - monotonic()))
+        if stopped:
+            self._log.info(f"successfully unloaded '{name}' version {record.version}")
+        with self._lock:
+            record.state, record.reason, record.loaded = State.UNAVAILABLE, "unloaded", None
+        self._publish()
+        return stopped
+
+    def _publish(self) -> None:
+        with self._lock:
+            self.directory = Directory(self._models, scanned=self._known)
+        self._on_change()
+
+
+def _readiness(model: ModelRecord[V]) -> list[bool]:
+    return [is_ready(record) for record in model.versions.values()] or [False]
+
+
+def is_ready(record: VersionRecord[V]) -> bool:
+    """Whether the version can serve right now."""
+    return record.loaded is not None and version_ready(record.state, record.loaded.live_instances)
+
+
+def _traceback(error: BaseException) -> str:
+    from traceback import format_exception
+
+    return "".join(format_exception(error))

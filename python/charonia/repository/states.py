@@ -1,0 +1,82 @@
+"""The states of a model version, and what is remembered of each model."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Generic, Protocol, TypeVar
+
+
+class State(StrEnum):
+    """Triton's states. UNKNOWN is a version that nobody asked for."""
+
+    UNKNOWN = "UNKNOWN"
+    LOADING = "LOADING"
+    READY = "READY"
+    UNLOADING = "UNLOADING"
+    UNAVAILABLE = "UNAVAILABLE"
+
+
+class LoadedVersion(Protocol):
+    """A model version in memory, as the repository sees it; `engine.model.ModelVersion` is the real one."""
+
+    @property
+    def live_instances(self) -> int:
+        """How many of its instances are healthy."""
+        ...
+
+    def retire(self) -> None:
+        """Take no new requests."""
+        ...
+
+    def wait_idle(self, timeout_s: float) -> bool:
+        """Wait until every accepted request is settled. False when the time ran out."""
+        ...
+
+    def stop(self, timeout_s: float) -> bool:
+        """Fail what still waits, end the instances, free everything. False when the time ran out."""
+        ...
+
+
+V = TypeVar("V", bound=LoadedVersion)
+V_co = TypeVar("V_co", bound=LoadedVersion, covariant=True)
+
+
+@dataclass(slots=True)
+class VersionRecord(Generic[V]):
+    """One version: `loaded` is set in the states READY and UNLOADING; `reason` says why it is UNAVAILABLE."""
+
+    version: int
+    state: State = State.UNKNOWN
+    reason: str = ""
+    loaded: V | None = None
+
+
+@dataclass(slots=True)
+class ModelRecord(Generic[V]):
+    """One model of the repositories.
+
+    Attributes:
+        asked: whether it should be served, so that strict readiness counts it.
+        reason: why none of its versions could be chosen (a config that can't be read, two repositories); "" if fine.
+        versions: those that were tried, by number.
+    """
+
+    name: str
+    asked: bool = False
+    reason: str = ""
+    versions: dict[int, VersionRecord[V]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexEntry:
+    """A line of the repository index, and of the model table.
+
+    Attributes:
+        version: None for a model of which no version was ever tried.
+        state: None for a model that nobody asked for.
+        reason: why the state is UNAVAILABLE; "" if there is nothing to say.
+    """
+
+    name: str
+    version: int | None = None
+    state: State | None = None
+    reason: str = ""

@@ -1,0 +1,267 @@
+"""States of model versions while they are loaded, switched, unloaded and given up."""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from charonia.core.errors import CharoniaError, InvalidArgumentError, NotFoundError, UnavailableError
+from charonia.core.log import SilentLog
+from charonia.repository.lifecycle import ModelLifecycle
+from charonia.repository.scan import FoundModel
+from charonia.repository.states import IndexEntry, State
+
+
+class FakeVersion:
+    def __init__(self, name: str, version: int) -> None:
+        self.name, self.version = name, version
+        self.live_instances = 1
+        self.calls: list[str] = []
+        self.stops_in_time = True
+
+    def retire(self) -> None:
+        self.calls.append("retire")
+
+    def wait_idle(self, timeout_s: float) -> bool:
+        self.calls.append("wait_idle")
+        return True
+
+    def stop(self, timeout_s: float) -> bool:
+        self.calls.append("stop")
+        return self.stops_in_time
+
+
+class FakePlan:
+    def __init__(self, name: str, versions: Sequence[int], load: Callable[[str, int], FakeVersion]) -> None:
+        self.name, self.versions, self._load = name, versions, load
+
+    def load(self, version: int) -> FakeVersion:
+        return self._load(self.name, version)
+
+
+class FakePlanner:
+    """Plans every version it finds; `broken` names get an error instead."""
+
+    def __init__(self) -> None:
+        self.load: Callable[[str, int], FakeVersion] = FakeVersion
+        self.broken: dict[str, CharoniaError] = {}
+
+    def plan(self, models: Sequence[FoundModel]) -> Mapping[str, FakePlan | CharoniaError]:
+        return {
+            m.name: self.broken.get(m.name) or FakePlan(m.name, m.versions, lambda *a: self.load(*a)) for m in models
+        }
+
+
+def found(name: str, *versions: int) -> FoundModel:
+    return FoundModel(name, Path(name), "repository", versions or (1,))
+
+
+@pytest.fixture
+def planner() -> FakePlanner:
+    return FakePlanner()
+
+
+@pytest.fixture
+def lifecycle(planner: FakePlanner) -> ModelLifecycle[FakeVersion]:
+    made: ModelLifecycle[FakeVersion] = ModelLifecycle(planner, SilentLog(), threads=2)
+    made.know(["m", "other"], {})
+    return made
+
+
+def fails(reason: str, *versions: int) -> Callable[[str, int], FakeVersion]:
+    def load(name: str, version: int) -> FakeVersion:
+        if not versions or version in versions:
+            raise InvalidArgumentError(reason)
+        return FakeVersion(name, version)
+
+    return load
+
+
+def test_before_anything_is_known_every_model_is_loading(planner: FakePlanner) -> None:
+    fresh: ModelLifecycle[FakeVersion] = ModelLifecycle(planner, SilentLog())
+    with pytest.raises(UnavailableError, match="loading"):
+        fresh.find("m", -1)
+
+
+def test_a_loaded_model_serves_its_latest_version_by_default(lifecycle: ModelLifecycle[FakeVersion]) -> None:
+    assert lifecycle.load([found("m", 1, 3)])
+    assert lifecycle.find("m").version == 3
+    assert lifecycle.find("m", 1).version == 1
+    assert [each.version for each in lifecycle.directory.versions("m")] == [1, 3]
+
+
+def test_unknown_models_and_versions_are_not_found(lifecycle: ModelLifecycle[FakeVersion]) -> None:
+    lifecycle.load([found("m", 1)])
+    with pytest.raises(NotFoundError, match="unknown model: 'nope'"):
+        lifecycle.find("nope")
+    with pytest.raises(NotFoundError, match="version 7 is not found"):
+        lifecycle.find("m", 7)
+
+
+def test_while_loading_the_index_says_so_and_requests_are_told(
+    lifecycle: ModelLifecycle[FakeVersion], planner: FakePlanner
+) -> None:
+    entered, go_on = threading.Event(), threading.Event()
+
+    def slow(name: str, version: int) -> FakeVersion:
+        entered.set()
+        assert go_on.wait(10)
+        return FakeVersion(name, version)
+
+    planner.load = slow
+    thread = threading.Thread(target=lifecycle.load, args=([found("m", 1)],))
+    thread.start()
+    assert entered.wait(10)
+    try:
+        assert IndexEntry("m", 1, State.LOADING) in lifecycle.directory.index()
+        assert lifecycle.wanted_ready() == [False]
+        for version in (-1, 1):
+            with pytest.raises(UnavailableError, match="loading"):
+                lifecycle.find("m", version)
+    finally:
+        go_on.set()
+        thread.join(10)
+    assert lifecycle.wanted_ready() == [True]
+
+
+def test_a_failing_model_is_unavailable_with_its_reason_and_others_serve(
+    lifecycle: ModelLifecycle[FakeVersion], planner: FakePlanner
+) -> None:
+    planner.load = lambda name, version: (
+        fails("no such file")(name, version) if name == "m" else FakeVersion(name, version)
+    )
+    assert not lifecycle.load([found("m"), found("other")])
+    assert list(lifecycle.directory.index()) == [
+        IndexEntry("m", 1, State.UNAVAILABLE, "no such file"),
+        IndexEntry("other", 1, State.READY),
+    ]
+    assert lifecycle.find("other").name == "other"
+    with pytest.raises(NotFoundError, match="no available versions.*no such file"):
+        lifecycle.find("m")
+    assert sorted(lifecycle.wanted_ready()) == [False, True]
+
+
+def test_a_model_without_a_plan_is_unavailable_without_a_version(
+    lifecycle: ModelLifecycle[FakeVersion], planner: FakePlanner
+) -> None:
+    planner.broken["m"] = InvalidArgumentError("config.pbtxt:3:1: unknown field")
+    assert not lifecycle.load([found("m")])
+    assert lifecycle.directory.index()[0] == IndexEntry("m", None, State.UNAVAILABLE, "config.pbtxt:3:1: unknown field")
+    with pytest.raises(NotFoundError, match="unknown field"):
+        lifecycle.find("m")
+
+
+def test_an_exception_of_another_kind_is_a_reason_too(
+    lifecycle: ModelLifecycle[FakeVersion], planner: FakePlanner
+) -> None:
+    def bug(name: str, version: int) -> FakeVersion:
+        raise ZeroDivisionError("oops")
+
+    planner.load = bug
+    assert not lifecycle.load([found("m")])
+    assert lifecycle.directory.index()[0].reason == "ZeroDivisionError: oops"
+
+
+def test_when_one_version_fails_none_is_served(lifecycle: ModelLifecycle[FakeVersion], planner: FakePlanner) -> None:
+    loaded: list[FakeVersion] = []
+
+    def load(name: str, version: int) -> FakeVersion:
+        made = fails("broken", 2)(name, version)
+        loaded.append(made)
+        return made
+
+    planner.load = load
+    assert not lifecycle.load([found("m", 1, 2)])
+    states = {entry.version: entry.state for entry in lifecycle.directory.index() if entry.name == "m"}
+    assert states == {1: State.UNAVAILABLE, 2: State.UNAVAILABLE}
+    assert [made.calls for made in loaded] == [["retire", "wait_idle", "stop"]]
+
+
+def test_a_reload_switches_over_and_then_stops_the_old_version(lifecycle: ModelLifecycle[FakeVersion]) -> None:
+    lifecycle.load([found("m", 1)])
+    old = lifecycle.find("m")
+    lifecycle.load([found("m", 1)])
+    assert lifecycle.find("m") is not old
+    assert old.calls == ["retire", "wait_idle", "stop"]
+
+
+def test_a_failed_reload_leaves_the_old_version_serving(
+    lifecycle: ModelLifecycle[FakeVersion], planner: FakePlanner
+) -> None:
+    lifecycle.load([found("m", 1)])
+    old = lifecycle.find("m")
+    planner.load = fails("broken")
+    assert not lifecycle.load([found("m", 1)])
+    assert lifecycle.find("m") is old
+    assert not old.calls
+
+
+def test_retries(planner: FakePlanner) -> None:
+    attempts: list[int] = []
+
+    def load(name: str, version: int) -> FakeVersion:
+        attempts.append(version)
+        if len(attempts) < 3:
+            raise UnavailableError("not yet")
+        return FakeVersion(name, version)
+
+    planner.load = load
+    retrying: ModelLifecycle[FakeVersion] = ModelLifecycle(planner, SilentLog(), retries=2)
+    assert retrying.load([found("m")])
+    assert len(attempts) == 3
+
+
+def test_unload_settles_what_was_accepted_and_leaves_a_reason(lifecycle: ModelLifecycle[FakeVersion]) -> None:
+    lifecycle.load([found("m", 1)])
+    version = lifecycle.find("m")
+    assert lifecycle.unload("m", 1.0)
+    assert version.calls == ["retire", "wait_idle", "stop"]
+    assert lifecycle.directory.index()[0] == IndexEntry("m", 1, State.UNAVAILABLE, "unloaded")
+    assert lifecycle.wanted_ready() == []
+
+
+def test_stop_says_when_a_version_is_still_busy(lifecycle: ModelLifecycle[FakeVersion]) -> None:
+    lifecycle.load([found("m"), found("other")])
+    lifecycle.find("m").stops_in_time = False
+    other = lifecycle.find("other")
+    assert not lifecycle.stop(0.0)
+    assert "stop" in other.calls
+
+
+def test_after_abort_nothing_more_is_loaded(lifecycle: ModelLifecycle[FakeVersion], planner: FakePlanner) -> None:
+    lifecycle.abort()
+    assert not lifecycle.load([found("m")])
+    assert lifecycle.directory.index()[0].state is State.UNAVAILABLE
+
+
+def test_a_condemned_version_is_unavailable_with_the_reason(lifecycle: ModelLifecycle[FakeVersion]) -> None:
+    lifecycle.load([found("m", 1)])
+    version = lifecycle.find("m")
+    lifecycle.condemn("m", 1, "died 5 times within 60 s")
+    assert lifecycle.directory.index()[0] == IndexEntry("m", 1, State.UNAVAILABLE, "died 5 times within 60 s")
+    assert version.calls == ["retire", "stop"]
+    assert lifecycle.wanted_ready() == [False]
+
+
+def test_readiness_follows_the_instances(lifecycle: ModelLifecycle[FakeVersion]) -> None:
+    lifecycle.load([found("m", 1)])
+    lifecycle.find("m").live_instances = 0
+    assert lifecycle.wanted_ready() == [False]
+    assert lifecycle.find("m").version == 1
+
+
+def test_every_change_is_announced(planner: FakePlanner) -> None:
+    seen: list[list[State | None]] = []
+    made: ModelLifecycle[FakeVersion] = ModelLifecycle(
+        planner, SilentLog(), on_change=lambda: seen.append([e.state for e in made.directory.index()])
+    )
+    made.load([found("m")])
+    made.unload("m", 1.0)
+    flat = [states[0] for states in seen if states]
+    assert [state for at, state in enumerate(flat) if at == 0 or flat[at - 1] != state] == [
+        State.LOADING,
+        State.READY,
+        State.UNLOADING,
+        State.UNAVAILABLE,
+    ]

@@ -1,0 +1,139 @@
+"""Flags and options: what is written twice is compared, and Triton's spellings are read."""
+
+import pytest
+
+from charonia.cli.flags import FLAGS, GROUPS, Effect
+from charonia.cli.parse import parse_flags
+from charonia.cli.usage import usage
+from charonia.core.errors import InvalidArgumentError, UnsupportedError
+from charonia.options import ServerOptions
+
+REPOSITORY = "--model-repository=/models"
+
+
+def test_every_option_has_a_flag_and_every_working_flag_an_option() -> None:
+    assert {flag.option for flag in FLAGS.values() if flag.option} == set(ServerOptions.names())
+    assert [flag.name for flag in FLAGS.values() if flag.effect is Effect.WORKS and not flag.option] == []
+    assert sum(len(group) for group in GROUPS.values()) == len(FLAGS)
+
+
+def test_the_help_names_every_flag() -> None:
+    text = usage("charonia serve")
+    assert all(f"--{name}" in text for name in FLAGS)
+
+
+def test_defaults() -> None:
+    assert parse_flags([REPOSITORY]).options == ServerOptions(model_repository=("/models",))
+
+
+@pytest.mark.parametrize("spelling", ["true", "True", "TRUE", "on", "1"])
+def test_true(spelling: str) -> None:
+    assert parse_flags([REPOSITORY, f"--reuse-http-port={spelling}"]).options.reuse_http_port is True
+
+
+@pytest.mark.parametrize("spelling", ["false", "False", "off", "0"])
+def test_false(spelling: str) -> None:
+    assert parse_flags([REPOSITORY, "--strict-readiness", spelling]).options.strict_readiness is False
+
+
+def test_a_space_or_an_equals_sign() -> None:
+    options = parse_flags(["--model-repository", "/models", "--http-port=0", "--grpc-port", "0"]).options
+    assert (options.model_repository, options.http_port, options.grpc_port) == (("/models",), 0, 0)
+
+
+def test_repeated_flags_add_up_or_the_last_counts() -> None:
+    options = parse_flags(
+        [
+            "--model-repository=/a",
+            "--model-store=/b",
+            "--backend-config=python,execution=inline",
+            "--backend-config=default-max-batch-size=8",
+            "--backend-config=python,execution=isolated",
+            "--metrics-config=summary_latencies=true",
+            "--id=one",
+            "--id=two",
+        ]
+    ).options
+    assert options.model_repository == ("/a", "/b")
+    assert options.backend_config == {"python": {"execution": "isolated"}, "": {"default-max-batch-size": "8"}}
+    assert options.metrics_config == {"summary_latencies": "true"}
+    assert options.id == "two"
+
+
+def test_a_flag_without_a_value() -> None:
+    assert parse_flags([REPOSITORY, "--disable-auto-complete-config"]).options.disable_auto_complete_config
+    with pytest.raises(InvalidArgumentError, match="takes no value"):
+        parse_flags([REPOSITORY, "--disable-auto-complete-config=true"])
+
+
+def test_an_unambiguous_beginning_is_enough() -> None:
+    assert parse_flags(["--model-repo=/a"]).options.model_repository == ("/a",)
+    with pytest.raises(InvalidArgumentError, match="ambiguous"):
+        parse_flags(["--model=/a"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "--model-repository must be specified"),
+        ([REPOSITORY, "--htp-port=1"], "did you mean --http-port"),
+        ([REPOSITORY, "--foo"], "unrecognized option '--foo'"),
+        ([REPOSITORY, "--http-port=x"], "--http-port: expected a whole number, got 'x'"),
+        ([REPOSITORY, "--http-port=70000"], "from 0 to 65535, got 70000"),
+        ([REPOSITORY, "--http-port"], "--http-port requires a value"),
+        ([REPOSITORY, "--exit-on-error=maybe"], "expected true or false, got 'maybe'"),
+        ([REPOSITORY, "--model-control-mode=foo"], "none, explicit, poll"),
+        ([REPOSITORY, "--load-model=x"], "requires --model-control-mode=explicit"),
+        ([REPOSITORY, "--model-control-mode=explicit", "--load-model=*", "--load-model=x"], "must stand alone"),
+        ([REPOSITORY, "--http-max-input-size=0"], "--http-max-input-size must be at least 1, got 0"),
+        ([REPOSITORY, "--backend-config=python"], "expected <name>,<setting>=<value>"),
+        ([REPOSITORY, "--backend-config=,a=b"], "expected <name>,<setting>=<value>"),
+        ([REPOSITORY, "--log-format=xml"], "default, ISO8601, json"),
+        ([REPOSITORY, "extra"], "unexpected argument 'extra'"),
+    ],
+)
+def test_what_is_refused_and_how(arguments: list[str], message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message.replace("[", r"\[").replace("*", r"\*")):
+        parse_flags(arguments)
+
+
+@pytest.mark.parametrize(
+    "flag",
+    ["--cache-config=local,size=1", "--rate-limit=execution_count", "--grpc-use-ssl=true", "--trace-level=TENSORS"],
+)
+def test_flags_of_later_versions_refuse_the_start(flag: str) -> None:
+    with pytest.raises(UnsupportedError, match="later version"):
+        parse_flags([REPOSITORY, flag])
+
+
+@pytest.mark.parametrize(
+    "flag", ["--rate-limit=off", "--grpc-use-ssl=false", "--allow-client-shm=0", "--trace-level=OFF"]
+)
+def test_unless_they_ask_for_nothing(flag: str) -> None:
+    assert parse_flags([REPOSITORY, flag]).options.model_repository == ("/models",)
+
+
+def test_poll_is_for_later() -> None:
+    with pytest.raises(UnsupportedError, match="poll"):
+        parse_flags([REPOSITORY, "--model-control-mode=poll"])
+
+
+def test_flags_without_effect_and_deprecated_ones_are_remarked() -> None:
+    remarks = parse_flags([REPOSITORY, "--grpc-keepalive-time=5", "--strict-model-config=false"]).remarks
+    assert "--grpc-keepalive-time" in remarks[0]
+    assert "use --disable-auto-complete-config" in remarks[1]
+
+
+def test_log_verbose_takes_levels_and_words() -> None:
+    assert [
+        parse_flags([REPOSITORY, f"--log-verbose={word}"]).options.log_verbose for word in ("2", "true", "False")
+    ] == [
+        2,
+        1,
+        0,
+    ]
+
+
+def test_an_unknown_setting_by_keyword() -> None:
+    with pytest.raises(InvalidArgumentError, match="'http_prot'"):
+        ServerOptions.of(http_prot=1)
