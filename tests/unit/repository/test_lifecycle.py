@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
-
 from charonia.core.errors import CharoniaError, InvalidArgumentError, NotFoundError, UnavailableError
 from charonia.core.log import SilentLog
 from charonia.repository.lifecycle import ModelLifecycle
@@ -137,7 +136,7 @@ def test_a_failing_model_is_unavailable_with_its_reason_and_others_serve(
         IndexEntry("other", 1, State.READY),
     ]
     assert lifecycle.find("other").name == "other"
-    with pytest.raises(NotFoundError, match="no available versions.*no such file"):
+    with pytest.raises(NotFoundError, match=r"no available versions.*no such file"):
         lifecycle.find("m")
     assert sorted(lifecycle.wanted_ready()) == [False, True]
 

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-
 from charonia.core.errors import InvalidArgumentError
 from charonia.repository.scan import scan
 
