@@ -1,0 +1,24 @@
+//! Bytes to tensors and back: pure functions, no sockets, no Python.
+//!
+//! Requests: [`decode_request`] (JSON header and binary tail) and [`decode_raw_request`] make a
+//! [`ParsedCall`](crate::call::ParsedCall); they never fail, what is wrong is its `defect`. gRPC uses [`check`]
+//! and [`aligned`] alone.
+//!
+//! Answers: [`encode_response`] makes the JSON header and hands the binary outputs through as they are.
+
+mod data;
+mod decimal;
+mod input;
+mod json_scan;
+mod json_string;
+mod json_write;
+mod number;
+mod parameters;
+mod request;
+mod response;
+
+pub mod aligned;
+pub mod check;
+
+pub use request::{decode_raw_request, decode_request};
+pub use response::{encode_response, EncodedResponse};

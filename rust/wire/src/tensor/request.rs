@@ -1,0 +1,253 @@
+//! A `KServe` v2 inference request over HTTP: a JSON header, and the binary tail behind it.
+
+use bytes::Bytes;
+
+use super::aligned;
+use super::check;
+use super::input::{self, HeaderInput, Trouble};
+use super::json_scan::{Fault, Scanner};
+use super::parameters;
+use crate::call::{InputTensor, Parameter, Parameters, ParsedCall, RequestedOutput};
+use crate::datatype::DataType;
+use crate::reply::Failure;
+
+/// What models must not be sent by clients.
+const RESERVED_PREFIX: &str = "triton_";
+
+/// The largest item of any datatype, for bytes whose datatype is not known yet.
+const WIDEST_ITEM: usize = 8;
+
+/// Decode a body whose first `json_length` bytes are the JSON header; what follows are binary inputs.
+///
+/// Never fails: what is wrong with the body is the call's `defect`. Binary inputs are slices of `body`, copied once only
+/// where their address does not suit their datatype.
+pub fn decode_request(model_name: &str, model_version: &str, body: &Bytes, json_length: usize) -> ParsedCall {
+    let mut call = empty_call(model_name, model_version);
+    let json = &body[..json_length.min(body.len())];
+    let tail = body.slice(json.len()..);
+    if let Err(defect) = fill(&mut call, json, tail) {
+        call.defect = Some(defect);
+    }
+    call
+}
+
+/// Decode a raw binary request: the whole body is the one input, whose name, datatype and shape the config tells.
+pub fn decode_raw_request(model_name: &str, model_version: &str, body: Bytes) -> ParsedCall {
+    let mut call = empty_call(model_name, model_version);
+    let data = aligned::ensure(body, WIDEST_ITEM);
+    let (name, parameters) = (String::new(), Parameters::new());
+    call.inputs.push(InputTensor { name, datatype: DataType::Bytes, shape: Vec::new(), data, parameters });
+    call.raw = true;
+    call.binary_default = true;
+    call
+}
+
+fn empty_call(model_name: &str, model_version: &str) -> ParsedCall {
+    let (model_name, model_version) = (model_name.to_owned(), model_version.to_owned());
+    ParsedCall { model_name, model_version, ..ParsedCall::default() }
+}
+
+fn fill(call: &mut ParsedCall, json: &[u8], tail: Bytes) -> Result<(), Failure> {
+    let model = call.model_name.clone();
+    let inputs = Header { call }.read(json).map_err(|trouble| failure_of(&model, trouble))?;
+    call.inputs = attach_tail(&model, inputs, tail)?;
+    Ok(())
+}
+
+fn failure_of(model: &str, trouble: Trouble) -> Failure {
+    match trouble {
+        Trouble::Tensor(failure) => failure,
+        Trouble::Syntax(Fault { at, what }) => {
+            check::invalid(format!("the JSON of the request to model '{model}' is wrong: {what}, at byte {at}"))
+        }
+    }
+}
+
+/// Reads the header's members into the call.
+struct Header<'c> {
+    call: &'c mut ParsedCall,
+}
+
+impl Header<'_> {
+    fn read(mut self, json: &[u8]) -> Result<Vec<HeaderInput>, Trouble> {
+        let mut scanner = Scanner::new(json);
+        let mut seen = Seen::default();
+        let mut inputs = None;
+        if scanner.peek() != b'{' {
+            return Err(scanner.unexpected("an object with 'inputs'").into());
+        }
+        scanner.open(b'{')?;
+        let mut first = true;
+        while let Some(key) = scanner.next_key(&mut first)? {
+            match &*key {
+                b"inputs" if inputs.is_none() => inputs = Some(self.inputs(&mut scanner)?),
+                b"outputs" if seen.first(Seen::OUTPUTS) => self.outputs(&mut scanner)?,
+                b"parameters" if seen.first(Seen::PARAMETERS) => self.parameters(&mut scanner)?,
+                b"id" if seen.first(Seen::ID) => self.id(&mut scanner)?,
+                _ => scanner.skip_value()?,
+            }
+        }
+        scanner.finish()?;
+        inputs.ok_or_else(|| Fault::new(json.len(), "'inputs' is missing").into())
+    }
+
+    fn id(&mut self, scanner: &mut Scanner<'_>) -> Result<(), Fault> {
+        self.call.id = input::string(scanner).map_err(|fault| in_field(&fault, "'id'"))?;
+        Ok(())
+    }
+
+    fn inputs(&mut self, scanner: &mut Scanner<'_>) -> Result<Vec<HeaderInput>, Trouble> {
+        open_array(scanner, "'inputs'")?;
+        let mut inputs = Vec::with_capacity(2);
+        let mut first = true;
+        while scanner.next_item(&mut first)? {
+            let index = inputs.len();
+            expect_object(scanner, "inputs", index)?;
+            inputs.push(input::read(scanner, &self.call.model_name, index)?);
+        }
+        Ok(inputs)
+    }
+
+    fn outputs(&mut self, scanner: &mut Scanner<'_>) -> Result<(), Fault> {
+        open_array(scanner, "'outputs'")?;
+        let mut first = true;
+        while scanner.next_item(&mut first)? {
+            let index = self.call.outputs.len();
+            expect_object(scanner, "outputs", index)?;
+            let output = output(scanner).map_err(|fault| in_field(&fault, &format!("outputs[{index}]")))?;
+            self.call.outputs.push(output);
+        }
+        Ok(())
+    }
+
+    fn parameters(&mut self, scanner: &mut Scanner<'_>) -> Result<(), Fault> {
+        scanner.peek();
+        let at = scanner.at();
+        let mut parameters = parameters::read(scanner).map_err(|fault| in_field(&fault, "'parameters'"))?;
+        if let Some((key, _)) = parameters.iter().find(|(key, _)| key.starts_with(RESERVED_PREFIX)) {
+            let what =
+                format!("parameter '{key}': keys that begin with '{RESERVED_PREFIX}' are reserved for Triton usage");
+            return Err(Fault::new(at, what));
+        }
+        self.call.binary_default = take_bool(&mut parameters, "binary_data_output", at)?.unwrap_or(false);
+        self.call.parameters = parameters;
+        Ok(())
+    }
+}
+
+/// Which members have come; later ones of the same name are skipped.
+#[derive(Default)]
+struct Seen(u8);
+
+impl Seen {
+    const ID: u8 = 1;
+    const PARAMETERS: u8 = 2;
+    const OUTPUTS: u8 = 4;
+
+    fn first(&mut self, member: u8) -> bool {
+        let is_first = self.0 & member == 0;
+        self.0 |= member;
+        is_first
+    }
+}
+
+fn open_array(scanner: &mut Scanner<'_>, field: &str) -> Result<(), Fault> {
+    if scanner.peek() != b'[' {
+        return Err(in_field(&scanner.unexpected("an array"), field));
+    }
+    scanner.open(b'[')
+}
+
+fn expect_object(scanner: &mut Scanner<'_>, field: &str, index: usize) -> Result<(), Fault> {
+    if scanner.peek() == b'{' {
+        return Ok(());
+    }
+    Err(in_field(&scanner.unexpected("an object"), &format!("{field}[{index}]")))
+}
+
+#[cold]
+fn in_field(fault: &Fault, field: &str) -> Fault {
+    Fault::new(fault.at, format!("{field}: {}", fault.what))
+}
+
+fn output(scanner: &mut Scanner<'_>) -> Result<RequestedOutput, Fault> {
+    let start = scanner.at();
+    let (mut name, mut parameters) = (None, None);
+    scanner.open(b'{')?;
+    let mut first = true;
+    while let Some(key) = scanner.next_key(&mut first)? {
+        match &*key {
+            b"name" if name.is_none() => {
+                name = Some(input::string(scanner).map_err(|fault| in_field(&fault, "'name'"))?);
+            }
+            b"parameters" if parameters.is_none() => {
+                parameters = Some(parameters::read(scanner).map_err(|fault| in_field(&fault, "'parameters'"))?);
+            }
+            _ => scanner.skip_value()?,
+        }
+    }
+    let name = name.ok_or_else(|| Fault::new(start, "'name' is missing"))?;
+    let mut parameters = parameters.unwrap_or_default();
+    let binary = take_bool(&mut parameters, "binary_data", start)?;
+    let classification = take_classification(&mut parameters, start)?;
+    Ok(RequestedOutput { name, classification, binary, parameters })
+}
+
+fn take_bool(parameters: &mut Parameters, key: &str, at: usize) -> Result<Option<bool>, Fault> {
+    match input::take(parameters, key) {
+        None => Ok(None),
+        Some(Parameter::Bool(value)) => Ok(Some(value)),
+        Some(other) => {
+            Err(Fault::new(at, format!("parameter '{key}' has invalid type: expected a bool, got {other:?}")))
+        }
+    }
+}
+
+fn take_classification(parameters: &mut Parameters, at: usize) -> Result<u32, Fault> {
+    let wrong = |other: &Parameter| {
+        Fault::new(at, format!("parameter 'classification' must be a non-negative 32-bit integer, got {other:?}"))
+    };
+    match input::take(parameters, "classification") {
+        None => Ok(0),
+        Some(Parameter::Int(classes)) => u32::try_from(classes).map_err(|_| wrong(&Parameter::Int(classes))),
+        Some(other) => Err(wrong(&other)),
+    }
+}
+
+/// Cut the tail into the inputs' bytes, in the inputs' order, and check every input that has bytes.
+fn attach_tail(model: &str, inputs: Vec<HeaderInput>, mut tail: Bytes) -> Result<Vec<InputTensor>, Failure> {
+    let mut tensors = Vec::with_capacity(inputs.len());
+    let mut unchecked = Vec::new();
+    for HeaderInput { mut tensor, binary_size } in inputs {
+        if let Some(size) = binary_size {
+            let data = take_front(model, &tensor.name, &mut tail, size)?;
+            tensor.data = aligned::ensure(data, tensor.datatype.item_size());
+            unchecked.push(tensors.len());
+        }
+        tensors.push(tensor);
+    }
+    if !tail.is_empty() {
+        return Err(surplus(model, tail.len()));
+    }
+    unchecked.into_iter().try_for_each(|index: usize| check::input(model, &tensors[index]))?;
+    Ok(tensors)
+}
+
+fn take_front(model: &str, input: &str, tail: &mut Bytes, size: u64) -> Result<Bytes, Failure> {
+    let available = tail.len() as u64;
+    match usize::try_from(size) {
+        Ok(size) if size <= tail.len() => Ok(tail.split_to(size)),
+        _ => Err(check::invalid(format!(
+            "unexpected size for input '{input}', expecting {} additional bytes for model '{model}': \
+             'binary_data_size' says {size}, {available} are left",
+            size - available
+        ))),
+    }
+}
+
+#[cold]
+fn surplus(model: &str, left: usize) -> Failure {
+    check::invalid(format!(
+        "unexpected additional input data for model '{model}': {left} bytes follow those that the inputs announce"
+    ))
+}
