@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from charonia.config.places import NO_PLACES, Places
 from charonia.core.errors import CharoniaError
 from charonia.core.log import Log, SilentLog
 from charonia.core.request import NO_PARAMETERS, InferRequest, Parameter
@@ -87,6 +88,7 @@ class ModelContext:
         model_dir: the model's folder (the one with config.pbtxt); version_dir: its version folder.
         backend_config: `--backend-config=<backend>,<key>=<value>` settings for this backend, global ones merged in.
         server: what the command line says and backends may need.
+        places: where the fields of `config` were written, for messages.
     """
 
     name: str
@@ -96,6 +98,7 @@ class ModelContext:
     version_dir: Path
     backend_config: Mapping[str, str]
     server: "ServerFacts"
+    places: Places = NO_PLACES
 
 
 @dataclass(frozen=True, slots=True)

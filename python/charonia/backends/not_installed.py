@@ -1,0 +1,45 @@
+"""What to say when a model asks for a backend that is not there."""
+
+import difflib
+from collections.abc import Sequence
+from pathlib import Path
+
+from charonia.core.errors import NotFoundError
+
+_TO_ONNX = "or convert the model to ONNX and serve it with backend 'onnxruntime'"
+
+# What a Triton user may bring a model for, and what there is to do about it here.
+_ADVICE = {
+    "tensorrt": (
+        "an engine (.plan) runs only on the GPU type and with the TensorRT version that it was built for: install TensorRT in "
+        f"just that version (pip install tensorrt) and a backend package that serves it, {_TO_ONNX}; "
+        "a large language model needs an engine such as vllm, not this backend"
+    ),
+    "tensorrtllm": "install TensorRT-LLM (pip install tensorrt-llm) and its backend folder in the backend directory",
+    "pytorch": f"install PyTorch and a backend package for it (pip install 'charonia[torch]'), {_TO_ONNX} (torch.onnx.export)",
+    "tensorflow": f"convert the model to ONNX (pip install tf2onnx) and serve it with backend 'onnxruntime'",
+    "openvino": (
+        "install a backend package for OpenVINO (pip install 'charonia[openvino]'), or for an ONNX model use backend "
+        "'onnxruntime' with cpu_execution_accelerator openvino"
+    ),
+    "vllm": "install vLLM's backend (pip install 'charonia[vllm]'), or put its folder into the backend directory",
+    "fil": "install the backend for forests (pip install 'charonia[fil]'), or convert the model to ONNX",
+    "dali": "install DALI's backend (pip install 'charonia[dali]')",
+}
+_SYNONYMS = {"torch": "pytorch", "trt": "tensorrt", "tensorrt_llm": "tensorrtllm", "onnx": "onnxruntime"}
+
+
+def not_installed(name: str, known: Sequence[str], backend_directory: Path | None) -> NotFoundError:
+    """The error for a backend that is neither embedded nor installed: its name, what there is, what to install."""
+    head = f"backend '{name}' is not installed (installed are {', '.join(known)})"
+    advice = _ADVICE.get(_SYNONYMS.get(name, name))
+    if advice is not None:
+        return NotFoundError(f"{head}: {advice}")
+    near = [_SYNONYMS[name]] if _SYNONYMS.get(name) in known else difflib.get_close_matches(name, known, 1)
+    if near:
+        return NotFoundError(f"{head}: did you mean '{near[0]}'?")
+    where = f"'{backend_directory / name / 'model.py'}'" if backend_directory else f"<backend directory>/{name}/model.py"
+    return NotFoundError(
+        f"{head}: install a package that has an entry point '{name}' in the group charonia.backends, "
+        f"or put a Python-based backend at {where}"
+    )

@@ -1,0 +1,95 @@
+"""What the server calls: complete a configuration from the model file, and load a model version."""
+
+import threading
+
+from charonia.backends.base import InstanceSpec, ModelContext
+from charonia.backends.onnxruntime.files import model_file
+from charonia.backends.onnxruntime.model import OnnxRuntimeModel, open_session, tensor_names
+from charonia.backends.onnxruntime.runtime import Module, load_runtime, warn_of_double_install
+from charonia.backends.onnxruntime.signature import signature_of
+from charonia.config.complete import DEFAULT_MAX_BATCH_SIZE, complete_from_model
+from charonia.config.findings import raise_on_errors
+from charonia.config.schema import ModelConfig, ModelOptimizationPolicy
+from charonia.core.errors import InvalidArgumentError
+from charonia.core.log import Log
+
+_MAX_BATCH_SIZE_SETTING = "default-max-batch-size"
+
+
+class OnnxRuntimeBackend:
+    """One for each server. The package onnxruntime is imported with the first model, not before."""
+
+    name = "onnxruntime"
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._runtime: Module | None = None
+
+    def complete_config(self, context: ModelContext) -> ModelConfig:
+        """Fill in inputs, outputs, `max_batch_size` and dynamic batching from the model file.
+
+        A configuration that has inputs and outputs is left as it is, as Triton leaves it: the file is not opened.
+
+        Raises:
+            InvalidArgumentError: the model contradicts the configuration, or its file is wrong.
+            NotFoundError, UnavailableError, UnsupportedError: see `model_file`, `load_runtime`, `signature_of`.
+        """
+        if context.config.input and context.config.output:
+            return context.config
+        runtime = self._load_runtime(context.server.log)
+        path = model_file(context.config, context.model_dir, context.version_dir)
+        session = open_session(runtime, _for_looking(context), path, _LOOKING)
+        signature = signature_of(session, context.name, tensor_names(context.config))
+        completed = complete_from_model(
+            context.config,
+            signature.inputs,
+            signature.outputs,
+            model_file=path.name,
+            default_max_batch_size=_default_max_batch_size(context),
+            places=context.places,
+        )
+        raise_on_errors(completed.findings)
+        for completion in completed.completions:
+            context.server.log.verbose(f"model '{context.name}': filled in {completion}")
+        return completed.config
+
+    def load(self, context: ModelContext) -> OnnxRuntimeModel:
+        """
+        Raises:
+            NotFoundError: the version has no model file.
+            UnavailableError: ONNX Runtime is not installed.
+        """
+        path = model_file(context.config, context.model_dir, context.version_dir)
+        return OnnxRuntimeModel(self._load_runtime(context.server.log), context, path)
+
+    def close(self) -> None:
+        """Models close their own sessions."""
+
+    def _load_runtime(self, log: Log) -> Module:
+        with self._lock:
+            if self._runtime is None:
+                self._runtime = load_runtime()
+                warn_of_double_install(log)
+            return self._runtime
+
+
+_LOOKING = InstanceSpec("auto-complete", "KIND_CPU", "cpu", 1)
+
+
+def _for_looking(context: ModelContext) -> ModelContext:
+    """The same model with nothing optimised and no accelerators: opening it only to look is cheaper then."""
+    config = ModelConfig()
+    config.CopyFrom(context.config)
+    config.optimization.CopyFrom(ModelOptimizationPolicy(graph=ModelOptimizationPolicy.Graph(level=2)))
+    return ModelContext(
+        context.name, context.version, config, context.model_dir, context.version_dir, {}, context.server, context.places
+    )
+
+
+def _default_max_batch_size(context: ModelContext) -> int:
+    text = context.backend_config.get(_MAX_BATCH_SIZE_SETTING, str(DEFAULT_MAX_BATCH_SIZE))
+    if not text.isdecimal():
+        raise InvalidArgumentError(
+            f"--backend-config=onnxruntime,{_MAX_BATCH_SIZE_SETTING}={text}: expected a whole number from 0 on"
+        )
+    return int(text)

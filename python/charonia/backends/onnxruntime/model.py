@@ -1,0 +1,123 @@
+"""One loaded version of an ONNX model: makes a session for each instance."""
+
+from pathlib import Path
+from typing import Any
+
+from charonia.backends.base import InstanceSpec, ModelContext
+from charonia.backends.onnxruntime.instance import TO_ARRAY, InputPlan, OnnxRuntimeInstance, OutputPlan
+from charonia.backends.onnxruntime.load_errors import load_error
+from charonia.backends.onnxruntime.options import run_options, session_options
+from charonia.backends.onnxruntime.providers import CPU, CUDA, Provider, providers_for
+from charonia.backends.onnxruntime.runtime import Module
+from charonia.backends.onnxruntime.signature import Signature, signature_of
+from charonia.config.complete import ModelTensor, check_against_model
+from charonia.config.findings import raise_on_errors
+from charonia.config.schema import ModelConfig, ModelInstanceGroup
+from charonia.core.datatypes import BYTES
+from charonia.core.errors import CharoniaError
+
+
+class OnnxRuntimeModel:
+    """Each instance has a session of its own, as in Triton: its threads and memory are its own."""
+
+    def __init__(self, runtime: Module, context: ModelContext, path: Path) -> None:
+        self._runtime = runtime
+        self._context = context
+        self._path = path
+
+    def create_instance(self, spec: InstanceSpec) -> OnnxRuntimeInstance:
+        """
+        Raises:
+            InvalidArgumentError: the file or a setting is wrong, or the configuration contradicts the model.
+            UnavailableError: the instance's device needs another ONNX Runtime package.
+            BackendError: ONNX Runtime refuses the model.
+        """
+        config = self._context.config
+        session = open_session(self._runtime, self._context, self._path, spec)
+        signature = signature_of(session, config.name, tensor_names(config))
+        raise_on_errors(
+            check_against_model(
+                config, signature.inputs, signature.outputs, model_file=self._path.name, places=self._context.places
+            )
+        )
+        return OnnxRuntimeInstance(
+            self._runtime,
+            session,
+            config.name,
+            _input_plans(config, signature),
+            _output_plan(config, signature),
+            batched=config.max_batch_size > 0,
+            by_value=any(tensor.datatype == "BF16" for tensor in (*signature.inputs, *signature.outputs)),
+            run_options=run_options(self._runtime, config),
+        )
+
+    def close(self) -> None:
+        """Sessions end with their instances."""
+
+
+def open_session(runtime: Module, context: ModelContext, path: Path, spec: InstanceSpec) -> Any:
+    """An `onnxruntime.InferenceSession` with the model's settings, on the instance's device."""
+    config, server = context.config, context.server
+    providers = _providers(runtime, context, spec)
+    options = session_options(runtime, config, context.backend_config, spec.cpu_threads, server.log_verbose)
+    try:
+        session = runtime.InferenceSession(
+            str(path), options, providers=[(provider.name, provider.options) for provider in providers]
+        )
+    except CharoniaError:
+        raise
+    except Exception as error:
+        raise load_error(error, config.name, path) from error
+    # A provider that fails must fail the request, not print to the terminal and go on by another provider.
+    session.disable_fallback()
+    return session
+
+
+def tensor_names(config: ModelConfig) -> list[str]:
+    """All inputs and outputs that the configuration names."""
+    return [io.name for io in (*config.input, *config.output)]
+
+
+def _providers(runtime: Module, context: ModelContext, spec: InstanceSpec) -> list[Provider]:
+    """As configured; an instance that was put on a GPU only because one is there stays on the CPU without CUDA support."""
+    available = runtime.get_available_providers()
+    device = spec.device
+    if device != "cpu" and CUDA not in available and not _asks_for_gpu(context.config):
+        context.server.log.warning(
+            f"instance {spec.name} of model '{context.name}' runs on the CPU: a GPU is visible, but the installed ONNX "
+            "Runtime can't use it (pip uninstall -y onnxruntime && pip install 'charonia[gpu]')"
+        )
+        return [Provider(CPU, {})]
+    return providers_for(context.config, device, available)
+
+
+def _asks_for_gpu(config: ModelConfig) -> bool:
+    return any(group.kind == ModelInstanceGroup.KIND_GPU for group in config.instance_group)
+
+
+def _input_plans(config: ModelConfig, signature: Signature) -> list[InputPlan]:
+    unbatched_scalars = _dims_of_one(config.input) if config.max_batch_size == 0 else frozenset[str]()
+    return [
+        InputPlan(
+            tensor.name,
+            TO_ARRAY[tensor.datatype == BYTES],
+            tensor.optional,
+            tensor.name in unbatched_scalars and not tensor.dims,
+        )
+        for tensor in signature.inputs
+    ]
+
+
+def _output_plan(config: ModelConfig, signature: Signature) -> OutputPlan:
+    wanted = [tensor for tensor in signature.outputs if _is_configured(config, tensor)]
+    scalars = _dims_of_one(config.output) if config.max_batch_size == 0 else frozenset[str]()
+    return OutputPlan([tensor.name for tensor in wanted], [tensor.datatype for tensor in wanted], scalars)
+
+
+def _is_configured(config: ModelConfig, tensor: ModelTensor) -> bool:
+    return not config.output or any(output.name == tensor.name for output in config.output)
+
+
+def _dims_of_one(ios: Any) -> frozenset[str]:
+    """Inputs or outputs with dims [1] and no reshape: how a configuration writes a scalar."""
+    return frozenset(io.name for io in ios if list(io.dims) == [1] and not io.HasField("reshape"))

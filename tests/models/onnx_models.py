@@ -1,0 +1,225 @@
+"""Tiny ONNX models for tests and benchmarks, built in memory: same arguments, same bytes.
+
+Every builder returns an `onnx.ModelProto`; `save` writes it where a model repository wants it.
+"""
+
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+
+Dims = list[int | str | None]
+
+OPSET = 17
+IR_VERSION = 8
+
+ONNX_TYPES: dict[str, int] = {
+    "BOOL": TensorProto.BOOL,
+    "UINT8": TensorProto.UINT8,
+    "UINT16": TensorProto.UINT16,
+    "UINT32": TensorProto.UINT32,
+    "UINT64": TensorProto.UINT64,
+    "INT8": TensorProto.INT8,
+    "INT16": TensorProto.INT16,
+    "INT32": TensorProto.INT32,
+    "INT64": TensorProto.INT64,
+    "FP16": TensorProto.FLOAT16,
+    "FP32": TensorProto.FLOAT,
+    "FP64": TensorProto.DOUBLE,
+    "BYTES": TensorProto.STRING,
+    "BF16": TensorProto.BFLOAT16,
+}
+
+
+def save(model: onnx.ModelProto, repository: Path, name: str, version: int = 1, filename: str = "model.onnx") -> Path:
+    """Write `<repository>/<name>/<version>/<filename>` and return its path."""
+    path = repository / name / str(version) / filename
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(model.SerializeToString(deterministic=True))
+    return path
+
+
+def add_sub(datatype: str = "FP32", dims: Dims | None = None) -> onnx.ModelProto:
+    """INPUT0, INPUT1 -> OUTPUT0 = sum, OUTPUT1 = difference; [N, 16] unless `dims` (with batch dimension) says."""
+    shape = ["N", 16] if dims is None else dims
+    inputs = [_value("INPUT0", datatype, shape), _value("INPUT1", datatype, shape)]
+    outputs = [_value("OUTPUT0", datatype, shape), _value("OUTPUT1", datatype, shape)]
+    nodes = [
+        helper.make_node("Add", ["INPUT0", "INPUT1"], ["OUTPUT0"]),
+        helper.make_node("Sub", ["INPUT0", "INPUT1"], ["OUTPUT1"]),
+    ]
+    return _model("add_sub", nodes, inputs, outputs)
+
+
+def identity(datatype: str = "FP32", dims: Dims | None = None, pairs: int = 1) -> onnx.ModelProto:
+    """INPUTn -> OUTPUTn unchanged, for any datatype; [N, -1] unless `dims` says."""
+    shape = ["N", "length"] if dims is None else dims
+    inputs = [_value(f"INPUT{n}", datatype, shape) for n in range(pairs)]
+    outputs = [_value(f"OUTPUT{n}", datatype, shape) for n in range(pairs)]
+    nodes = [helper.make_node("Identity", [f"INPUT{n}"], [f"OUTPUT{n}"]) for n in range(pairs)]
+    return _model("identity", nodes, inputs, outputs)
+
+
+def scalar() -> onnx.ModelProto:
+    """X FP32 of rank 0 -> Y = X + 1, rank 0; it can't batch."""
+    one = numpy_helper.from_array(np.array(1, np.float32), "one")
+    node = helper.make_node("Add", ["X", "one"], ["Y"])
+    return _model("scalar", [node], [_value("X", "FP32", [])], [_value("Y", "FP32", [])], [one])
+
+
+def scalar_rows() -> onnx.ModelProto:
+    """X FP32 [N] -> Y = X + 1 [N]: one number a row, config dims [1] with an empty reshape."""
+    one = numpy_helper.from_array(np.array(1, np.float32), "one")
+    node = helper.make_node("Add", ["X", "one"], ["Y"])
+    return _model("scalar_rows", [node], [_value("X", "FP32", ["N"])], [_value("Y", "FP32", ["N"])], [one])
+
+
+def total() -> onnx.ModelProto:
+    """X FP32 [N, 4] -> TOTAL = the sum of everything, [1]: declares a batch output but does not keep the rows."""
+    nodes = [helper.make_node("ReduceSum", ["X"], ["TOTAL"], keepdims=1)]
+    return _model("total", nodes, [_value("X", "FP32", ["N", 4])], [_value("TOTAL", "FP32", ["N", "M"])])
+
+
+def optional_bias() -> onnx.ModelProto:
+    """X FP32 [N, 2] and BIAS FP32 [1, 2], an initializer that a request may override -> Y = X + BIAS (default 10)."""
+    bias = numpy_helper.from_array(np.full((1, 2), 10, np.float32), "BIAS")
+    inputs = [_value("X", "FP32", ["N", 2]), _value("BIAS", "FP32", [1, 2])]
+    node = helper.make_node("Add", ["X", "BIAS"], ["Y"])
+    return _model("optional_bias", [node], inputs, [_value("Y", "FP32", ["N", 2])], [bias])
+
+
+def failing_reshape() -> onnx.ModelProto:
+    """X FP32 [N, 4] reshaped to [N, 3]: loads, and fails at every run."""
+    shape = numpy_helper.from_array(np.array([0, 3], np.int64), "shape")
+    node = helper.make_node("Reshape", ["X", "shape"], ["Y"])
+    outputs = [_value("Y", "FP32", ["N", "M"])]
+    return _model("failing_reshape", [node], [_value("X", "FP32", ["N", 4])], outputs, [shape])
+
+
+def mlp(widths: tuple[int, ...] = (256, 1024, 1024, 10), seed: int = 1) -> onnx.ModelProto:
+    """`input` FP32 [N, 256] -> dense layers with ReLU between -> `output` FP32 [N, 10]."""
+    random = np.random.default_rng(seed)
+    nodes, weights, at = [], [], "input"
+    for layer, (rows, columns) in enumerate(zip(widths, widths[1:], strict=False)):
+        last = layer == len(widths) - 2
+        matrix = (random.standard_normal((rows, columns)) / np.sqrt(rows)).astype(np.float32)
+        weights += [numpy_helper.from_array(matrix, f"w{layer}"), _zeros(f"b{layer}", columns)]
+        made = "output" if last else f"dense{layer}"
+        nodes.append(helper.make_node("Gemm", [at, f"w{layer}", f"b{layer}"], [made]))
+        at = made
+        if not last:
+            nodes.append(helper.make_node("Relu", [at], [f"relu{layer}"]))
+            at = f"relu{layer}"
+    inputs, outputs = [_value("input", "FP32", ["N", widths[0]])], [_value("output", "FP32", ["N", widths[-1]])]
+    return _model("mlp", nodes, inputs, outputs, weights)
+
+
+def conv_net(classes: int = 1000, seed: int = 2, side: int = 224) -> onnx.ModelProto:
+    """`input` FP32 [N, 3, side, side] -> `logits` FP32 [N, classes]: squeezenet 1.1's layers with random weights.
+
+    About 1.2 million weights and 0.35 G multiply-adds a row at side 224.
+    """
+    net = _ConvNet(seed)
+    net.conv("input", "c1", 3, 64, 3, stride=2)
+    net.pool("c1", "p1")
+    net.fire("p1", "f2", 64, 16, 64)
+    net.fire("f2", "f3", 128, 16, 64)
+    net.pool("f3", "p3")
+    net.fire("p3", "f4", 128, 32, 128)
+    net.fire("f4", "f5", 256, 32, 128)
+    net.pool("f5", "p5")
+    net.fire("p5", "f6", 256, 48, 192)
+    net.fire("f6", "f7", 384, 48, 192)
+    net.fire("f7", "f8", 384, 64, 256)
+    net.fire("f8", "f9", 512, 64, 256)
+    net.conv("f9", "c10", 512, classes, 1)
+    net.nodes.append(helper.make_node("GlobalAveragePool", ["c10"], ["g"]))
+    net.nodes.append(helper.make_node("Flatten", ["g"], ["logits"], axis=1))
+    inputs, outputs = [_value("input", "FP32", ["N", 3, side, side])], [_value("logits", "FP32", ["N", classes])]
+    return _model("conv_net", net.nodes, inputs, outputs, net.weights)
+
+
+def external_weights(repository: Path, name: str) -> Path:
+    """A linear model [N, 4] -> [N, 4] whose weights stand in `weights.bin` beside it; returns the model's path."""
+    weight = numpy_helper.from_array(np.eye(4, dtype=np.float32), "w")
+    node = helper.make_node("MatMul", ["X", "w"], ["Y"])
+    model = _model("external", [node], [_value("X", "FP32", ["N", 4])], [_value("Y", "FP32", ["N", 4])], [weight])
+    path = repository / name / "1" / "model.onnx"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    onnx.save_model(model, str(path), save_as_external_data=True, location="weights.bin", size_threshold=0)
+    return path
+
+
+class _ConvNet:
+    """Collects the nodes and weights of a convolution net."""
+
+    def __init__(self, seed: int) -> None:
+        self.nodes: list[onnx.NodeProto] = []
+        self.weights: list[onnx.TensorProto] = []
+        self._random = np.random.default_rng(seed)
+
+    def conv(self, at: str, made: str, channels: int, filters: int, kernel: int, stride: int = 1, pad: int = 0) -> None:
+        scale = np.sqrt(2 / (channels * kernel * kernel))
+        weight = self._random.standard_normal((filters, channels, kernel, kernel)) * scale
+        self.weights += [numpy_helper.from_array(weight.astype(np.float32), f"{made}_w"), _zeros(f"{made}_b", filters)]
+        self.nodes.append(
+            helper.make_node(
+                "Conv",
+                [at, f"{made}_w", f"{made}_b"],
+                [f"{made}_raw"],
+                kernel_shape=[kernel, kernel],
+                strides=[stride, stride],
+                pads=[pad] * 4,
+            )
+        )
+        self.nodes.append(helper.make_node("Relu", [f"{made}_raw"], [made]))
+
+    def pool(self, at: str, made: str) -> None:
+        self.nodes.append(helper.make_node("MaxPool", [at], [made], kernel_shape=[3, 3], strides=[2, 2]))
+
+    def fire(self, at: str, made: str, channels: int, squeeze: int, expand: int) -> None:
+        self.conv(at, f"{made}_s", channels, squeeze, 1)
+        self.conv(f"{made}_s", f"{made}_e1", squeeze, expand, 1)
+        self.conv(f"{made}_s", f"{made}_e3", squeeze, expand, 3, pad=1)
+        self.nodes.append(helper.make_node("Concat", [f"{made}_e1", f"{made}_e3"], [made], axis=1))
+
+
+def sample(datatype: str, shape: tuple[int, ...], seed: int = 0) -> NDArray[np.generic]:
+    """Random values of a wire datatype; object arrays of `bytes` (also empty and non-UTF-8) for BYTES."""
+    random = np.random.default_rng(seed)
+    if datatype == "BYTES":
+        words = np.empty(int(np.prod(shape)), np.object_)
+        words[:] = [random.bytes(int(random.integers(0, 9))) for _ in range(words.size)]
+        return words.reshape(shape)
+    if datatype == "BOOL":
+        return random.random(shape) < 0.5
+    if datatype == "BF16":
+        return random.standard_normal(shape).astype(ml_dtypes.bfloat16)
+    dtype = helper.tensor_dtype_to_np_dtype(ONNX_TYPES[datatype])
+    if dtype.kind == "f":
+        return random.standard_normal(shape).astype(dtype)
+    info = np.iinfo(dtype)
+    return random.integers(info.min, info.max, shape, dtype=dtype, endpoint=True)
+
+
+def _value(name: str, datatype: str, dims: Dims) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, ONNX_TYPES[datatype], dims)
+
+
+def _zeros(name: str, length: int) -> onnx.TensorProto:
+    return numpy_helper.from_array(np.zeros(length, np.float32), name)
+
+
+def _model(
+    name: str,
+    nodes: list[onnx.NodeProto],
+    inputs: list[onnx.ValueInfoProto],
+    outputs: list[onnx.ValueInfoProto],
+    weights: list[onnx.TensorProto] | None = None,
+) -> onnx.ModelProto:
+    graph = helper.make_graph(nodes, name, inputs, outputs, weights or [])
+    opset = [helper.make_opsetid("", OPSET)]
+    return helper.make_model(graph, opset_imports=opset, ir_version=IR_VERSION, producer_name="charonia-tests")
