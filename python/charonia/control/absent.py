@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import NoReturn
 
-from charonia.control.ports import ANY_VERSION, ModelDirectory
+from charonia.control.ports import ANY_VERSION, Models
 from charonia.core.errors import UnsupportedError
 
 
@@ -18,11 +18,11 @@ class Feature(StrEnum):
 class AbsentFeatures:
     """Refuses what is not there yet, by name; an unknown model is still an unknown model."""
 
-    def __init__(self, models: ModelDirectory) -> None:
+    def __init__(self, models: Models) -> None:
         self._models = models
 
     def refuse(self, feature: Feature, model: str = "", version: int = ANY_VERSION) -> NoReturn:
         """Raises UnsupportedError, or as `ModelDirectory.find` when a model is named."""
         if model:
-            self._models.find(model, version)
+            self._models().find(model, version)
         raise UnsupportedError(f"{feature} can't be used: this server does not have the feature yet")

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from charonia.control.ports import ModelDirectory
+from charonia.control.ports import Models
 
 if TYPE_CHECKING:
     from charonia.config.schema import ModelConfig
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 class Configuration:
     """Model configurations with every default filled in."""
 
-    def __init__(self, models: ModelDirectory) -> None:
+    def __init__(self, models: Models) -> None:
         self._models = models
 
     def of_model(self, name: str, version: int) -> "ModelConfig":
         """Raises as `ModelDirectory.find`. Do not change the message: it is the one in use."""
-        return self._models.find(name, version).config
+        return self._models().find(name, version).config

@@ -1,13 +1,13 @@
 """Liveness and readiness, of the server and of a model."""
 
-from charonia.control.ports import ModelDirectory, ServerView
+from charonia.control.ports import Models, ServerView
 from charonia.core.errors import NotFoundError, UnavailableError
 
 
 class Health:
     """Over HTTP and gRPC the wire answers from a published table; this is the same answer for every other caller."""
 
-    def __init__(self, server: ServerView, models: ModelDirectory) -> None:
+    def __init__(self, server: ServerView, models: Models) -> None:
         self._server = server
         self._models = models
 
@@ -20,7 +20,7 @@ class Health:
     def model_ready(self, name: str, version: int) -> bool:
         """False while it is loading. Raises NotFoundError for a model or version that does not exist."""
         try:
-            return self._models.find(name, version).ready
+            return self._models().find(name, version).live_instances > 0
         except UnavailableError:
             return False
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from charonia.control.ports import ANY_VERSION, ModelDirectory, ServerView
+from charonia.control.ports import ANY_VERSION, Models, ServerView
 from charonia.core.datatypes import BY_NUMBER
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class ModelMetadata:
 class Metadata:
     """Server and model metadata."""
 
-    def __init__(self, server: ServerView, models: ModelDirectory, extensions: tuple[str, ...] = EXTENSIONS) -> None:
+    def __init__(self, server: ServerView, models: Models, extensions: tuple[str, ...] = EXTENSIONS) -> None:
         self._server = server
         self._models = models
         self._extensions = extensions
@@ -63,8 +63,9 @@ class Metadata:
 
     def model(self, name: str, version: int) -> ModelMetadata:
         """Without a version: of the one that serves by default, with all versions named. Raises as `find`."""
-        view = self._models.find(name, version)
-        versions = (view,) if version != ANY_VERSION else self._models.versions(name)
+        models = self._models()
+        view = models.find(name, version)
+        versions = (view,) if version != ANY_VERSION else models.versions(name)
         config = view.config
         return ModelMetadata(
             view.name,

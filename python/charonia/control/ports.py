@@ -1,13 +1,9 @@
 """What the control handlers need of the rest of the server. The composition root gives it; tests give fakes."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from charonia.observe.model_metrics import MeasuredModel
-
-if TYPE_CHECKING:
-    from charonia.config.schema import ModelConfig
 
 ANY_VERSION = -1
 
@@ -24,36 +20,40 @@ class ServerView(Protocol):
 
 
 class ModelView(MeasuredModel, Protocol):
-    """One loaded model version. `config` is the completed one that requests are checked against."""
+    """One loaded model version; `engine.model.ModelVersion` is the real one.
 
-    @property
-    def config(self) -> "ModelConfig": ...
-    @property
-    def ready(self) -> bool: ...
-
-
-@dataclass(frozen=True, slots=True)
-class IndexEntry:
-    """One row of the repository index. A model that was never loaded has only a name.
-
-    `state` is one of LOADING, READY, UNLOADING, UNAVAILABLE or ""; `reason` says why it is not READY.
+    It is ready while at least one of its instances lives.
     """
 
-    name: str
-    version: str = ""
-    state: str = ""
-    reason: str = ""
+    @property
+    def live_instances(self) -> int: ...
+
+
+class IndexEntry(Protocol):
+    """One row of the repository index; `repository.states.IndexEntry` is the real one.
+
+    A model that was never loaded has only a name. `reason` says why the state is not READY, "" if nobody knows.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def version(self) -> int | None: ...
+    @property
+    def state(self) -> str | None: ...
+    @property
+    def reason(self) -> str: ...
 
 
 class ModelDirectory(Protocol):
-    """The models of the server. Nothing here blocks: it is called on the control thread."""
+    """The models of the server at one moment; `repository.directory.Directory` is the real one. Nothing here blocks."""
 
     def find(self, name: str, version: int = ANY_VERSION) -> ModelView:
         """The loaded version, or the one that serves requests without a version.
 
         Raises:
             NotFoundError: no such model or version.
-            UnavailableError: it exists and is loading, or has no version that could be loaded.
+            UnavailableError: it exists and is loading, or could not be loaded.
         """
         ...
 
@@ -68,3 +68,7 @@ class ModelDirectory(Protocol):
     def index(self) -> Sequence[IndexEntry]:
         """Every model of the repositories, loaded or not, by name and version."""
         ...
+
+
+Models = Callable[[], ModelDirectory]
+"""Gives the directory of this moment. A handler asks once for each answer, so that the answer is of one moment."""

@@ -1,6 +1,6 @@
 """The model repository: what is in it, and loading and unloading by request."""
 
-from charonia.control.ports import IndexEntry, ModelDirectory
+from charonia.control.ports import IndexEntry, Models
 from charonia.core.errors import UnavailableError, UnsupportedError
 
 READY = "READY"
@@ -9,12 +9,12 @@ READY = "READY"
 class Repository:
     """The index works in every control mode; loading and unloading by request need the explicit mode."""
 
-    def __init__(self, models: ModelDirectory) -> None:
+    def __init__(self, models: Models) -> None:
         self._models = models
 
     def index(self, ready_only: bool = False) -> tuple[IndexEntry, ...]:
         """One entry a version; a model that was never loaded has one entry with its name only."""
-        return tuple(entry for entry in self._models.index() if not ready_only or entry.state == READY)
+        return tuple(entry for entry in self._models().index() if not ready_only or entry.state == READY)
 
     def load(self, name: str, repository: str = "") -> None:
         """Raises UnavailableError in this control mode, UnsupportedError when a repository is named."""

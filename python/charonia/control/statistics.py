@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from charonia.control.ports import ANY_VERSION, ModelDirectory, ModelView
+from charonia.control.ports import ANY_VERSION, Models, ModelView
 from charonia.observe.statistics import BatchStatistics, Duration
 
 
@@ -39,7 +39,7 @@ class StatisticsRecord:
 class Statistics:
     """Statistics of one model version, of one model, or of all."""
 
-    def __init__(self, models: ModelDirectory) -> None:
+    def __init__(self, models: Models) -> None:
         self._models = models
 
     def read(self, name: str = "", version: int = ANY_VERSION) -> tuple[StatisticsRecord, ...]:
@@ -47,11 +47,12 @@ class Statistics:
         return tuple(_record(view) for view in self._views(name, version))
 
     def _views(self, name: str, version: int) -> Sequence[ModelView]:
+        models = self._models()
         if not name:
-            return self._models.loaded()
+            return models.loaded()
         if version == ANY_VERSION:
-            return self._models.versions(name)
-        return (self._models.find(name, version),)
+            return models.versions(name)
+        return (models.find(name, version),)
 
 
 def _record(view: ModelView) -> StatisticsRecord:

@@ -4,18 +4,21 @@ They are read out of the statistics when somebody asks, so a request costs nothi
 sample is there from load on, with the value 0.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from charonia.observe.exposition import Exposition, label_text
 from charonia.observe.statistics import LATENCY_BOUNDS_S, Histogram, ModelStatistics
+
+if TYPE_CHECKING:
+    from charonia.config.schema import ModelConfig
 
 
 class MeasuredModel(Protocol):
     """One loaded model version, as metrics see it.
 
-    `metric_labels` are labels beyond `model` and `version` (`gpu_uuid`; `_<key>` for each metric tag of the config).
-    `pending_request_count` is the number of requests that wait for execution now.
+    `pending_count` is the number of requests that wait for execution now.
     """
 
     @property
@@ -25,10 +28,12 @@ class MeasuredModel(Protocol):
     @property
     def statistics(self) -> ModelStatistics: ...
     @property
-    def pending_request_count(self) -> int: ...
+    def pending_count(self) -> int: ...
     @property
-    def metric_labels(self) -> Mapping[str, str]: ...
+    def config(self) -> "ModelConfig": ...
 
+
+_NOT_IN_LABELS = re.compile(r"[^a-zA-Z0-9_]")
 
 COUNTS = (
     ("nv_inference_request_success", "Requests answered with success, whatever their batch size"),
@@ -63,9 +68,19 @@ class _Reading(NamedTuple):
     phases: tuple[tuple[str, tuple[int, ...], int], ...]
 
 
-def write_models(out: Exposition, models: Sequence[MeasuredModel], *, counter_latencies: bool = True) -> None:
+Labels = Callable[[MeasuredModel], Mapping[str, str]]
+"""Further labels of a model version, beside `model`, `version` and its metric tags: `gpu_uuid`."""
+
+
+def no_labels(model: MeasuredModel) -> Mapping[str, str]:
+    return {}
+
+
+def write_models(
+    out: Exposition, models: Sequence[MeasuredModel], *, counter_latencies: bool = True, labels: Labels = no_labels
+) -> None:
     """Write all families for `models`. `counter_latencies` False leaves out the `_duration_us` counters."""
-    readings = [_read(model) for model in models]
+    readings = [_read(model, labels(model)) for model in models]
     for at, (name, text) in enumerate(COUNTS):
         out.family(name, "counter", text)
         for reading in readings:
@@ -101,9 +116,11 @@ def _write_latency(out: Exposition, readings: Sequence[_Reading]) -> None:
             out.histogram(name, labels, LATENCY_BOUNDS_S, counts, sum_ns / 1e9)
 
 
-def _read(model: MeasuredModel) -> _Reading:
-    common = {"model": model.name, "version": str(model.version), **model.metric_labels}
+def _read(model: MeasuredModel, labels: Mapping[str, str]) -> _Reading:
+    tags = {f"_{_NOT_IN_LABELS.sub('_', key)}": value for key, value in model.config.metric_tags.items()}
+    common = {"model": model.name, "version": str(model.version), **tags, **labels}
     counted = model.statistics
+    pending = model.pending_count
     with counted.lock:
         durations = (
             counted.success,
@@ -118,7 +135,7 @@ def _read(model: MeasuredModel) -> _Reading:
             (counted.success.count, counted.inference_count, counted.execution_count),
             tuple(duration.ns // 1000 for duration in durations),
             dict(counted.failures),
-            model.pending_request_count,
+            pending,
             counted.load_duration_ns / 1e9,
             (
                 _phase("queue", counted.queue_latency),

@@ -1,0 +1,204 @@
+"""The HTTP control routes as an ASGI app, and the app of the metrics port.
+
+Paths are matched as sent: percent-encoding is undone in the matched names only, so `%2F` never makes a new segment,
+and `//` or a slash at the end is another path, which does not exist.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from starlette.responses import Response
+from starlette.routing import Route, Router
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from charonia.config.json_form import config_to_json_text
+from charonia.control.absent import Feature
+from charonia.control.handlers import Handlers
+from charonia.control.versions import parse_version
+from charonia.core.errors import InvalidArgumentError
+from charonia.core.log import Log
+from charonia.frontend import control_json
+from charonia.frontend.http_answers import (
+    Action,
+    Ask,
+    Endpoint,
+    StatusOf,
+    empty_answer,
+    error_answer,
+    json_answer,
+    json_text,
+    not_found_app,
+)
+from charonia.observe.exposition import CONTENT_TYPE
+
+INDEX_BODY_LIMIT_BYTES = 65536
+_NOT_READY = 400
+_MODEL_FORMS = ("/v2/models/{model}", "/v2/models/{model}/versions/{version}")
+_SHARED_MEMORY = (("system", Feature.SYSTEM_SHARED_MEMORY), ("cuda", Feature.CUDA_SHARED_MEMORY))
+
+
+class ControlApp:
+    """Serves every path of the protocol but the infer routes, which the wire keeps to itself."""
+
+    def __init__(self, handlers: Handlers, status_of: StatusOf, log: Log) -> None:
+        self._handlers = handlers
+        self._status_of = status_of
+        self._log = log
+        self._router = Router(self._routes(), redirect_slashes=False, default=not_found_app)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._router(_as_sent(scope), receive, send)
+
+    def _routes(self) -> list[Route]:
+        routes = [
+            self._route("/v2", GET=self._server_metadata),
+            self._route("/v2/health/live", GET=self._live),
+            self._route("/v2/health/ready", GET=self._ready),
+            self._route("/v2/models/stats", GET=self._statistics),
+            self._route("/v2/repository/index", POST=self._index),
+            self._route("/v2/repository/{repository}/index", POST=self._index),
+            self._route("/v2/logging", **_both(self._absent(Feature.LOGGING))),
+            self._route("/v2/trace/setting", **_both(self._absent(Feature.TRACE))),
+            self._route("/v2/models/{model}/trace/setting", **_both(self._absent(Feature.TRACE))),
+        ]
+        for form in _MODEL_FORMS:
+            routes += self._model_routes(form)
+        for prefix in ("/v2/repository", "/v2/repository/{repository}"):
+            routes.append(self._route(f"{prefix}/models/{{model}}/load", POST=self._load))
+            routes.append(self._route(f"{prefix}/models/{{model}}/unload", POST=self._unload))
+        for kind, feature in _SHARED_MEMORY:
+            routes += self._shared_memory_routes(f"/v2/{kind}sharedmemory", self._absent(feature))
+        return routes
+
+    def _model_routes(self, form: str) -> list[Route]:
+        generate = self._absent(Feature.GENERATE)
+        return [
+            self._route(form, GET=self._model_metadata),
+            self._route(f"{form}/ready", GET=self._model_ready),
+            self._route(f"{form}/config", GET=self._config),
+            self._route(f"{form}/stats", GET=self._statistics),
+            self._route(f"{form}/infer", POST=_infer_elsewhere),
+            self._route(f"{form}/generate", POST=generate),
+            self._route(f"{form}/generate_stream", POST=generate),
+        ]
+
+    def _shared_memory_routes(self, prefix: str, action: Action) -> list[Route]:
+        routes = []
+        for form in (prefix, f"{prefix}/region/{{region}}"):
+            routes.append(self._route(f"{form}/status", GET=action))
+            routes.append(self._route(f"{form}/register", POST=action))
+            routes.append(self._route(f"{form}/unregister", POST=action))
+        return routes
+
+    def _route(self, path: str, **actions: Action) -> Route:
+        return Route(path, Endpoint(actions, self._status_of, self._log))
+
+    async def _live(self, ask: Ask) -> Response:
+        return _health(self._handlers.health.live(), "the server is not live")
+
+    async def _ready(self, ask: Ask) -> Response:
+        return _health(self._handlers.health.ready(), "the server is not ready")
+
+    async def _model_ready(self, ask: Ask) -> Response:
+        model, version = _model_version(ask)
+        ready = self._handlers.health.model_ready(model, version)
+        return _health(ready, f"model '{model}'{_named(ask)} is not ready")
+
+    async def _server_metadata(self, ask: Ask) -> Response:
+        return json_answer(control_json.server_metadata(self._handlers.metadata.server()))
+
+    async def _model_metadata(self, ask: Ask) -> Response:
+        return json_answer(control_json.model_metadata(self._handlers.metadata.model(*_model_version(ask))))
+
+    async def _config(self, ask: Ask) -> Response:
+        return json_text(config_to_json_text(self._handlers.configuration.of_model(*_model_version(ask))))
+
+    async def _statistics(self, ask: Ask) -> Response:
+        return json_answer(control_json.statistics(self._handlers.statistics.read(*_model_version(ask))))
+
+    async def _index(self, ask: Ask) -> Response:
+        body = control_json.parse_object(ask.body, "repository index", INDEX_BODY_LIMIT_BYTES)
+        ready = body.get("ready", False)
+        if not isinstance(ready, bool):
+            raise InvalidArgumentError(f"repository index: 'ready' must be true or false, got {ready!r}")
+        return json_answer(control_json.repository_index(self._handlers.repository.index(ready)))
+
+    async def _load(self, ask: Ask) -> Response:
+        self._handlers.repository.load(ask["model"], ask["repository"])
+        return empty_answer()
+
+    async def _unload(self, ask: Ask) -> Response:
+        self._handlers.repository.unload(ask["model"], ask["repository"])
+        return empty_answer()
+
+    def _absent(self, feature: Feature) -> Action:
+        async def refuse(ask: Ask) -> Response:
+            self._handlers.absent.refuse(feature, *_model_version(ask))
+
+        return refuse
+
+
+class MetricsApp:
+    """The metrics port: `/metrics`, and an empty answer at `/` for probes."""
+
+    def __init__(self, text: Callable[[], str], status_of: StatusOf, log: Log) -> None:
+        self._text = text
+        routes = [
+            Route("/", Endpoint({"GET": _nothing}, status_of, log)),
+            Route("/metrics", Endpoint({"GET": self._metrics}, status_of, log)),
+        ]
+        self._router = Router(routes, redirect_slashes=False, default=not_found_app)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._router(_as_sent(scope), receive, send)
+
+    async def _metrics(self, ask: Ask) -> Response:
+        return Response(self._text(), headers={"content-type": CONTENT_TYPE})
+
+
+class MountedApps:
+    """Apps of the user beside ours: each gets the paths that start with its prefix, the longest prefix first."""
+
+    def __init__(self, default: ASGIApp, apps: Mapping[str, ASGIApp]) -> None:
+        self._default = default
+        self._apps = sorted(apps.items(), key=lambda item: -len(item[0]))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path: str = scope["path"]
+        for prefix, app in self._apps:
+            if path == prefix or path.startswith(f"{prefix}/"):
+                await app({**scope, "root_path": scope["root_path"] + prefix}, receive, send)
+                return
+        await self._default(scope, receive, send)
+
+
+def _as_sent(scope: Scope) -> Scope:
+    """The scope with its path not percent-decoded."""
+    return {**scope, "path": scope["raw_path"].decode("latin-1")}
+
+
+def _both(action: Action) -> dict[str, Action]:
+    return {"GET": action, "POST": action}
+
+
+def _model_version(ask: Ask) -> tuple[str, int]:
+    return ask["model"], parse_version(ask["version"], ask["model"])
+
+
+def _named(ask: Ask) -> str:
+    return f" version {ask['version']}" if ask["version"] else ""
+
+
+def _health(good: bool, sentence: str) -> Response:
+    return empty_answer() if good else error_answer(_NOT_READY, sentence)
+
+
+def _nothing(ask: Ask) -> Awaitable[Response]:
+    return _ready_answer(empty_answer())
+
+
+async def _ready_answer(response: Response) -> Response:
+    return response
+
+
+async def _infer_elsewhere(ask: Ask) -> Response:
+    raise InvalidArgumentError("infer is answered on the server's HTTP port, not through the control routes")

@@ -1,0 +1,172 @@
+"""The two threads of the control plane.
+
+One waits in `take_control` and hands what it gets to the other, which runs an event loop. Nothing wakes while nothing
+comes. Calls that are being answered are counted: above a limit no more are taken, so that the wire's own bound holds.
+"""
+
+import asyncio
+import contextlib
+import threading
+import time
+import traceback
+from collections.abc import Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeGuard, cast
+
+from charonia.core.log import Log
+
+if TYPE_CHECKING:
+    from charonia._wire import HttpCall, RpcCall
+
+TAKE_TIMEOUT_S = 3600.0
+"""Long: a taker is woken by calls and by the wire's shutdown."""
+_PAUSE_S = 0.1
+"""Between takes that return nothing early, which a wire that was shut down behind our back does."""
+
+OnDeath = Callable[[str, BaseException], None]
+
+
+class ControlSource(Protocol):
+    """Of the wire, what the control plane needs."""
+
+    def take_control(self, max_items: int, timeout_s: float) -> "list[HttpCall | RpcCall | int]": ...
+
+
+class HttpServer(Protocol):
+    """`AsgiBridge`."""
+
+    async def serve(self, call: "HttpCall") -> None: ...
+    def disconnected(self, key: int) -> None: ...
+
+
+class RpcServer(Protocol):
+    """`ControlRpc`."""
+
+    async def serve(self, call: "RpcCall") -> None: ...
+
+
+class ControlLoop:
+    """Takes control calls and answers them, until `stop`.
+
+    Args:
+        on_death: told (thread name, exception) when one of the threads ends by a bug; the server is not live then.
+        max_open_calls: how many calls may be in work at once.
+    """
+
+    def __init__(
+        self,
+        source: ControlSource,
+        http: HttpServer,
+        rpc: RpcServer,
+        log: Log,
+        on_death: OnDeath,
+        max_open_calls: int = 1024,
+    ) -> None:
+        self._source = source
+        self._http = http
+        self._rpc = rpc
+        self._log = log
+        self._on_death = on_death
+        self._max_open = max_open_calls
+        self._open_calls = 0
+        self._place = threading.Condition()
+        self._stopping = threading.Event()
+        self._loop = asyncio.new_event_loop()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._threads = tuple(
+            threading.Thread(target=self._supervise, args=(name, run), name=name, daemon=True)
+            for name, run in (("control-take", self._take), ("control-loop", self._run))
+        )
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self, timeout_s: float) -> bool:
+        """End both threads; calls still in work are dropped. Call it after the wire's shutdown, which wakes the taker.
+
+        Returns:
+            False if the time ran out.
+        """
+        self._stopping.set()
+        with self._place:
+            self._place.notify_all()
+        if self._threads[1].is_alive():
+            self._call_loop(self._loop.stop)
+        deadline = time.monotonic() + timeout_s
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join(max(0.0, deadline - time.monotonic()))
+        return not any(thread.is_alive() for thread in self._threads)
+
+    def _supervise(self, name: str, run: Callable[[], None]) -> None:
+        try:
+            run()
+        except BaseException as error:
+            self._log.error(f"thread {name} died: {traceback.format_exc()}")
+            self._on_death(name, error)
+
+    def _take(self) -> None:
+        while not self._stopping.is_set():
+            places = self._wait_for_places()
+            if not places:
+                return
+            asked_at = time.monotonic()
+            items = self._source.take_control(places, TAKE_TIMEOUT_S)
+            if items:
+                with self._place:
+                    self._open_calls += sum(not isinstance(item, int) for item in items)
+                self._call_loop(self._dispatch, items)
+            elif time.monotonic() - asked_at < TAKE_TIMEOUT_S / 2:
+                self._stopping.wait(_PAUSE_S)
+
+    def _wait_for_places(self) -> int:
+        """How many calls may be taken, 0 when stopping."""
+        with self._place:
+            self._place.wait_for(lambda: self._open_calls < self._max_open or self._stopping.is_set())
+            return 0 if self._stopping.is_set() else self._max_open - self._open_calls
+
+    def _call_loop(self, callback: Callable[..., None], *arguments: object) -> None:
+        with contextlib.suppress(RuntimeError):  # closed: its thread has ended, by `stop` or by a death that was told
+            self._loop.call_soon_threadsafe(callback, *arguments)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+            self._drop_tasks()
+        finally:
+            self._loop.close()
+
+    def _drop_tasks(self) -> None:
+        tasks = tuple(self._tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            self._loop.run_until_complete(asyncio.wait(tasks))
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+
+    def _dispatch(self, items: "Sequence[HttpCall | RpcCall | int]") -> None:
+        for item in items:
+            if isinstance(item, int):
+                self._http.disconnected(item)
+            elif _is_http(item):
+                self._begin(self._http.serve(item))
+            else:
+                self._begin(self._rpc.serve(cast("RpcCall", item)))
+
+    def _begin(self, work: Coroutine[None, None, None]) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._finish)
+
+    def _finish(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        with self._place:
+            self._open_calls -= 1
+            self._place.notify()
+        if not task.cancelled() and task.exception() is not None:
+            self._log.error(f"a control call was dropped by a fault of the server: {task.exception()!r}")
+
+
+def _is_http(call: "HttpCall | RpcCall") -> "TypeGuard[HttpCall]":
+    return hasattr(call, "listener")

@@ -1,0 +1,154 @@
+"""The unary methods of the gRPC inference service, but for ModelInfer, which the wire keeps to itself."""
+
+import traceback
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from google.protobuf.message import DecodeError
+
+from charonia.config import service_schema as schema
+from charonia.control.absent import Feature
+from charonia.control.handlers import Handlers
+from charonia.control.repository import no_repository
+from charonia.control.versions import parse_version
+from charonia.core.errors import CharoniaError, Code, InvalidArgumentError, UnsupportedError
+from charonia.core.log import Log
+from charonia.frontend import control_messages
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+    from charonia._wire import RpcCall
+
+SERVICE = "inference.GRPCInferenceService"
+
+
+class _Versioned(Protocol):
+    """The requests that name a model version."""
+
+    name: str
+    version: str
+
+
+class _Method(NamedTuple):
+    """How to read the request of a method, and what gives its response."""
+
+    parse: Callable[[bytes], Any]
+    answer: Callable[[Any], "Message"]
+
+
+class ControlRpc:
+    """Answers RPC calls by the table of the service's methods."""
+
+    def __init__(self, handlers: Handlers, log: Log) -> None:
+        self._handlers = handlers
+        self._log = log
+        methods = {**self._working(), **self._absent(), **_streams()}
+        self._methods = {f"/{SERVICE}/{name}": method for name, method in methods.items()}
+
+    @property
+    def paths(self) -> frozenset[str]:
+        """Every method path that has an answer."""
+        return frozenset(self._methods)
+
+    async def serve(self, call: "RpcCall") -> None:
+        """Answer one call. Never raises."""
+        try:
+            call.reply(self._answer(call))
+        except CharoniaError as error:
+            call.fail(error.code, str(error))
+        except Exception as error:
+            self._log.error(f"{call.path} failed by a fault of the server: {traceback.format_exc()}")
+            call.fail(Code.INTERNAL, f"{call.path} failed by a fault of the server: {error!r}")
+
+    def _answer(self, call: "RpcCall") -> bytes:
+        method = self._methods.get(call.path)
+        if method is None:
+            raise UnsupportedError(f"there is no method '{call.path}' in this server")
+        try:
+            request = method.parse(call.message)
+        except DecodeError as error:
+            raise InvalidArgumentError(f"the request of {call.path} is not a valid message: {error}") from error
+        return method.answer(request).SerializeToString()
+
+    def _working(self) -> dict[str, _Method]:
+        return {
+            "ServerLive": _Method(schema.ServerLiveRequest.FromString, self._live),
+            "ServerReady": _Method(schema.ServerReadyRequest.FromString, self._ready),
+            "ModelReady": _Method(schema.ModelReadyRequest.FromString, self._model_ready),
+            "ServerMetadata": _Method(schema.ServerMetadataRequest.FromString, self._server_metadata),
+            "ModelMetadata": _Method(schema.ModelMetadataRequest.FromString, self._model_metadata),
+            "ModelConfig": _Method(schema.ModelConfigRequest.FromString, self._config),
+            "ModelStatistics": _Method(schema.ModelStatisticsRequest.FromString, self._statistics),
+            "RepositoryIndex": _Method(schema.RepositoryIndexRequest.FromString, self._index),
+            "RepositoryModelLoad": _Method(schema.RepositoryModelLoadRequest.FromString, self._load),
+            "RepositoryModelUnload": _Method(schema.RepositoryModelUnloadRequest.FromString, self._unload),
+        }
+
+    def _absent(self) -> dict[str, _Method]:
+        system, cuda = self._refusal(Feature.SYSTEM_SHARED_MEMORY), self._refusal(Feature.CUDA_SHARED_MEMORY)
+        return {
+            "SystemSharedMemoryStatus": _Method(schema.SystemSharedMemoryStatusRequest.FromString, system),
+            "SystemSharedMemoryRegister": _Method(schema.SystemSharedMemoryRegisterRequest.FromString, system),
+            "SystemSharedMemoryUnregister": _Method(schema.SystemSharedMemoryUnregisterRequest.FromString, system),
+            "CudaSharedMemoryStatus": _Method(schema.CudaSharedMemoryStatusRequest.FromString, cuda),
+            "CudaSharedMemoryRegister": _Method(schema.CudaSharedMemoryRegisterRequest.FromString, cuda),
+            "CudaSharedMemoryUnregister": _Method(schema.CudaSharedMemoryUnregisterRequest.FromString, cuda),
+            "TraceSetting": _Method(schema.TraceSettingRequest.FromString, self._trace),
+            "LogSettings": _Method(schema.LogSettingsRequest.FromString, self._refusal(Feature.LOGGING)),
+        }
+
+    def _live(self, request: schema.ServerLiveRequest) -> schema.ServerLiveResponse:
+        return schema.ServerLiveResponse(live=self._handlers.health.live())
+
+    def _ready(self, request: schema.ServerReadyRequest) -> schema.ServerReadyResponse:
+        return schema.ServerReadyResponse(ready=self._handlers.health.ready())
+
+    def _model_ready(self, request: schema.ModelReadyRequest) -> schema.ModelReadyResponse:
+        return schema.ModelReadyResponse(ready=self._handlers.health.known_and_ready(*_model_version(request)))
+
+    def _server_metadata(self, request: schema.ServerMetadataRequest) -> schema.ServerMetadataResponse:
+        return control_messages.server_metadata(self._handlers.metadata.server())
+
+    def _model_metadata(self, request: schema.ModelMetadataRequest) -> schema.ModelMetadataResponse:
+        return control_messages.model_metadata(self._handlers.metadata.model(*_model_version(request)))
+
+    def _config(self, request: schema.ModelConfigRequest) -> schema.ModelConfigResponse:
+        return schema.ModelConfigResponse(config=self._handlers.configuration.of_model(*_model_version(request)))
+
+    def _statistics(self, request: schema.ModelStatisticsRequest) -> schema.ModelStatisticsResponse:
+        return control_messages.statistics(self._handlers.statistics.read(*_model_version(request)))
+
+    def _index(self, request: schema.RepositoryIndexRequest) -> schema.RepositoryIndexResponse:
+        no_repository(request.repository_name)
+        return control_messages.repository_index(self._handlers.repository.index(request.ready))
+
+    def _load(self, request: schema.RepositoryModelLoadRequest) -> schema.RepositoryModelLoadResponse:
+        self._handlers.repository.load(request.model_name, request.repository_name)
+        return schema.RepositoryModelLoadResponse()
+
+    def _unload(self, request: schema.RepositoryModelUnloadRequest) -> schema.RepositoryModelUnloadResponse:
+        self._handlers.repository.unload(request.model_name, request.repository_name)
+        return schema.RepositoryModelUnloadResponse()
+
+    def _trace(self, request: schema.TraceSettingRequest) -> schema.TraceSettingResponse:
+        self._handlers.absent.refuse(Feature.TRACE, request.model_name)
+
+    def _refusal(self, feature: Feature) -> Callable[[object], "Message"]:
+        def refuse(request: object) -> "Message":
+            self._handlers.absent.refuse(feature)
+
+        return refuse
+
+
+def _model_version(request: _Versioned) -> tuple[str, int]:
+    return request.name, parse_version(request.version, request.name)
+
+
+def _streams() -> dict[str, _Method]:
+    """Inference itself: the wire answers it, and says so for a method that it does not have yet."""
+
+    def refuse(request: object) -> "Message":
+        raise UnsupportedError("inference is not a control method: it is answered by the server's inference path")
+
+    return {name: _Method(schema.ModelInferRequest.FromString, refuse) for name in ("ModelInfer", "ModelStreamInfer")}

@@ -1,0 +1,97 @@
+"""HTTP answers in the protocol's form: JSON bodies, errors as {"error": sentence}, methods checked."""
+
+import traceback
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from charonia.control.versions import is_digits
+from charonia.core.errors import CharoniaError
+from charonia.core.log import Log
+from charonia.frontend.control_json import dump
+
+NOT_FOUND = 404
+METHOD_NOT_ALLOWED = 405
+INTERNAL_SERVER_ERROR = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What a handler sees of a request: path parameters, percent-decoded, and the body."""
+
+    path: Mapping[str, str]
+    body: bytes
+
+    def __getitem__(self, name: str) -> str:
+        """The path parameter, "" when the route does not have it."""
+        return self.path.get(name, "")
+
+
+Action = Callable[[Ask], Awaitable[Response]]
+StatusOf = Callable[[int], int]
+"""The HTTP status of a canonical code: `charonia._wire.http_status`."""
+
+
+def json_answer(value: object, status: int = 200) -> Response:
+    return json_text(dump(value), status)
+
+
+def json_text(text: bytes | str, status: int = 200) -> Response:
+    """`text` is JSON already."""
+    return Response(text, status, media_type="application/json")
+
+
+def empty_answer(status: int = 200) -> Response:
+    return Response(b"", status, headers={"content-type": "text/plain"})
+
+
+def error_answer(status: int, sentence: str) -> Response:
+    return json_answer({"error": sentence}, status)
+
+
+def not_found() -> Response:
+    return error_answer(NOT_FOUND, "Not Found")
+
+
+async def not_found_app(scope: Scope, receive: Receive, send: Send) -> None:
+    """The ASGI app of every path that does not exist."""
+    await not_found()(scope, receive, send)
+
+
+class Endpoint:
+    """The ASGI app of one path: picks the action of the method, turns errors into answers. HEAD is answered as GET."""
+
+    def __init__(self, actions: Mapping[str, Action], status_of: StatusOf, log: Log) -> None:
+        self._actions = dict(actions)
+        if "GET" in self._actions:
+            self._actions["HEAD"] = self._actions["GET"]
+        self._allow = ", ".join(sorted(self._actions))
+        self._status_of = status_of
+        self._log = log
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        response = await self._answer(scope, receive)
+        await response(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive) -> Response:
+        parameters: dict[str, str] = scope.get("path_params", {})
+        if not is_digits(parameters.get("version", "1")):  # as sent: then it is a path that does not exist
+            return not_found()
+        action = self._actions.get(scope["method"])
+        if action is None:
+            response = error_answer(METHOD_NOT_ALLOWED, "Method Not Allowed")
+            response.headers["allow"] = self._allow
+            return response
+        try:
+            body = await Request(scope, receive).body()
+            return await action(Ask({name: unquote(value) for name, value in parameters.items()}, body))
+        except CharoniaError as error:
+            return error_answer(self._status_of(error.code), str(error))
+        except Exception as error:
+            where = f"{scope['method']} {scope['path']}"
+            self._log.error(f"{where} failed by a fault of the server: {traceback.format_exc()}")
+            return error_answer(INTERNAL_SERVER_ERROR, f"{where} failed by a fault of the server: {error!r}")
