@@ -186,7 +186,7 @@ class ModelVersion:
             return self._idle.wait_for(lambda: not self._in_flight, timeout_s)
 
     def stop(self, timeout_s: float) -> bool:
-        """Settle what waits, end the instances, free the model. False if an instance is still busy: it is left behind."""
+        """Settle what waits, end the instances, free the model. False: an instance is still busy and left behind."""
         self.retire()
         self.scheduler.stop()
         deadline = time.monotonic() + timeout_s

@@ -1,0 +1,1 @@
+"""Public fakes for tests of models, backends and of Charonia itself."""

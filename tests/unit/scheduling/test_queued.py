@@ -1,0 +1,200 @@
+"""The scheduler with real threads where waiting matters, and a hand-driven clock where time does."""
+
+import threading
+
+import pytest
+
+from charonia.core.errors import QueueFullError, UnavailableError
+from charonia.scheduling.bell import ConditionBell
+from charonia.scheduling.forming import DynamicBatching, OneByOne
+from charonia.scheduling.queue import QueuePolicy, TimeoutAction
+from charonia.scheduling.queued import QueuedScheduler
+from charonia.scheduling.timer import Timer
+from charonia.testing.clock import ManualClock
+from charonia.testing.requests import KeptReplies, make_request
+
+
+class World:
+    """A scheduler whose clock and timer the test drives."""
+
+    def __init__(self, rule=None, **options):
+        self.clock = ManualClock()
+        self.timer = Timer(self.clock)
+        self.bell = ConditionBell()
+        self.refused = []
+        self.channel = KeptReplies()
+        self.scheduler = QueuedScheduler(
+            rule or OneByOne(),
+            self.clock,
+            self.timer,
+            self,
+            self.bell,
+            on_refused=lambda request, error: self.refused.append((request, error.failure_reason)),
+            **options,
+        )
+
+    def submit(self, request):
+        self.scheduler.enqueue(request)
+
+    def enqueue(self, **options):
+        request = make_request(self.channel, **options)
+        self.scheduler.enqueue(request)
+        return request
+
+    def pull_in_thread(self):
+        pulled = []
+        thread = threading.Thread(target=lambda: pulled.append(self.scheduler.next_batch(self.bell)))
+        thread.start()
+        return thread, pulled
+
+
+def test_a_waiting_instance_wakes_for_a_request():
+    world = World()
+    thread, pulled = world.pull_in_thread()
+    request = world.enqueue()
+    thread.join(10)
+    assert [list(batch) for batch in pulled] == [[request]]
+    assert world.scheduler.pending_count == 0
+
+
+def test_every_instance_wakes_when_there_is_work_for_each():
+    world = World()
+    pulls = [world.pull_in_thread() for _ in range(3)]
+    requests = {world.enqueue() for _ in range(3)}
+    for thread, _ in pulls:
+        thread.join(10)
+    assert {batch[0] for _, pulled in pulls for batch in pulled} == requests
+
+
+def test_an_instance_that_joins_late_finds_what_waits():
+    world = World(DynamicBatching(8, (), 0))
+    requests = [world.enqueue() for _ in range(3)]
+    assert list(world.scheduler.next_batch(world.bell)) == requests
+
+
+def test_requests_that_come_by_the_bell_are_submitted_and_served():
+    world = World()
+    arriving = make_request(world.channel)
+
+    class HandingBell:
+        def wait(self, timeout_s):
+            return [arriving]
+
+        def ring(self, count=1):
+            raise AssertionError("nobody else is idle")
+
+    assert list(world.scheduler.next_batch(HandingBell())) == [arriving]
+
+
+def test_timed_out_requests_are_refused_while_every_instance_is_busy():
+    world = World(policies=[QueuePolicy(default_timeout_us=1000)])
+    request = world.enqueue()
+    world.clock.advance(us=999)
+    world.timer.run_due()
+    assert not request.settled
+    world.clock.advance(us=1)
+    world.timer.run_due()
+    assert "Request timeout expired" in world.channel.error_of(request)
+    assert world.refused == [(request, "REJECTED")]
+    assert world.scheduler.pending_count == 0
+
+
+def test_each_timeout_fires_on_its_own():
+    policy = QueuePolicy(default_timeout_us=10_000, allow_timeout_override=True)
+    world = World(policies=[policy])
+    usual, short = world.enqueue(), world.enqueue(timeout_us=100)
+    world.clock.advance(us=100)
+    world.timer.run_due()
+    assert short.settled
+    assert not usual.settled
+    world.clock.advance(us=9_900)
+    world.timer.run_due()
+    assert usual.settled
+
+
+def test_delayed_requests_run_after_younger_ones():
+    world = World(policies=[QueuePolicy(TimeoutAction.DELAY, default_timeout_us=1000)])
+    late = world.enqueue()
+    world.clock.advance(ms=2)
+    world.timer.run_due()
+    young = world.enqueue()
+    assert [list(world.scheduler.next_batch(world.bell)) for _ in range(2)] == [[young], [late]]
+
+
+def test_a_cancelled_request_leaves_at_once_and_frees_its_place():
+    world = World(policies=[QueuePolicy(max_queue_size=1)])
+    request = world.enqueue()
+    with pytest.raises(QueueFullError):
+        world.enqueue()
+    request.cancel()
+    assert "cancelled" in world.channel.error_of(request)
+    assert world.refused == [(request, "CANCELED")]
+    other = world.enqueue()
+    assert list(world.scheduler.next_batch(world.bell)) == [other]
+
+
+def test_a_request_cancelled_before_it_is_queued_never_runs():
+    world = World()
+    request = make_request(world.channel)
+    request.cancel()
+    world.scheduler.enqueue(request)
+    assert request.settled
+    assert world.scheduler.pending_count == 0
+
+
+def test_cancelling_an_executing_request_does_not_settle_it():
+    world = World()
+    request = world.enqueue()
+    world.scheduler.next_batch(world.bell)
+    request.cancel()
+    assert not request.settled
+    assert request.cancelled
+
+
+def test_stop_settles_what_waits_and_ends_the_instances():
+    world = World()
+    request = world.enqueue()
+    world.scheduler.stop()
+    assert "unloaded" in world.channel.error_of(request)
+    assert world.scheduler.next_batch(world.bell) is None
+    with pytest.raises(UnavailableError):
+        world.enqueue()
+
+
+def test_stop_ends_an_instance_that_waits():
+    world = World()
+    thread, pulled = world.pull_in_thread()
+    world.scheduler.stop()
+    thread.join(10)
+    assert pulled == [None]
+
+
+def test_nothing_is_released_before_the_testing_aid_allows_it():
+    world = World(DynamicBatching(8, (), 0), start_at=3)
+    thread, pulled = world.pull_in_thread()
+    requests = [world.enqueue() for _ in range(3)]
+    thread.join(10)
+    assert [list(batch) for batch in pulled] == [requests]
+
+
+def test_many_threads_lose_nothing():
+    world = World(DynamicBatching(4, (), 0))
+    taken, lock = [], threading.Lock()
+
+    def instance():
+        while (batch := world.scheduler.next_batch(world.bell)) is not None:
+            with lock:
+                taken.extend(batch)
+                if len(taken) == 4000:
+                    done.set()
+
+    done = threading.Event()
+    instances = [threading.Thread(target=instance) for _ in range(3)]
+    clients = [threading.Thread(target=lambda: [world.enqueue() for _ in range(1000)]) for _ in range(4)]
+    for thread in (*instances, *clients):
+        thread.start()
+    assert done.wait(30)
+    world.scheduler.stop()
+    for thread in (*instances, *clients):
+        thread.join(10)
+    assert len(set(map(id, taken))) == 4000
