@@ -1,7 +1,7 @@
 """The request parameters that the server itself understands, taken out of the others."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from charonia.core.errors import InvalidArgumentError
 from charonia.core.request import NO_PARAMETERS, SEQUENCE_END, SEQUENCE_START, Parameter
@@ -18,7 +18,7 @@ class RequestOptions:
     timeout_us: int = 0
     correlation_id: int | str = 0
     flags: int = 0
-    others: Mapping[str, Parameter] = NO_PARAMETERS
+    others: Mapping[str, Parameter] = field(default_factory=lambda: NO_PARAMETERS)
 
 
 NO_OPTIONS = RequestOptions()

@@ -1,0 +1,53 @@
+"""The server's own request parameters, and versions as clients write them."""
+
+import pytest
+
+from charonia.core.errors import InvalidArgumentError
+from charonia.core.request import SEQUENCE_END, SEQUENCE_START
+from charonia.frontend.parameters import split_parameters
+from charonia.frontend.versions import parse_version
+
+
+def test_own_parameters_are_taken_out():
+    options = split_parameters(
+        {"priority": 2, "timeout": 7, "sequence_id": 9, "sequence_start": True, "sequence_end": True, "a": 1.5}
+    )
+    assert (options.priority, options.timeout_us, options.correlation_id) == (2, 7, 9)
+    assert options.flags == SEQUENCE_START | SEQUENCE_END
+    assert options.others == {"a": 1.5}
+
+
+def test_ids_may_be_text_or_unsigned():
+    assert split_parameters({"sequence_id": "s"}).correlation_id == "s"
+    assert split_parameters({"sequence_id": -1}).correlation_id == 2**64 - 1
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("priority", "1"),
+        ("priority", -1),
+        ("priority", True),
+        ("timeout", "abc"),
+        ("timeout", 1.5),
+        ("sequence_id", True),
+        ("sequence_id", 1.0),
+        ("sequence_start", "x"),
+        ("sequence_end", 1),
+    ],
+)
+def test_wrong_types_are_refused_by_name(key, value):
+    with pytest.raises(InvalidArgumentError, match=f"invalid value type for '{key}' parameter"):
+        split_parameters({key: value})
+
+
+def test_versions():
+    assert parse_version("") == -1
+    assert parse_version("3") == 3
+    assert parse_version("01") == 1
+
+
+@pytest.mark.parametrize("text", ["x", "-1", "1.0", "99999999999999999999", "²"])
+def test_other_versions_are_refused(text):
+    with pytest.raises(InvalidArgumentError, match="failed to get model version from specified version string"):
+        parse_version(text)
