@@ -16,7 +16,6 @@ from charonia.core.errors import CharoniaError
 from charonia.core.log import Log
 from charonia.repository.directory import ANY_VERSION, Directory
 from charonia.repository.readiness import version_ready
-from charonia.repository.scan import FoundModel
 from charonia.repository.states import ModelRecord, State, V, V_co, VersionRecord
 
 _ABORTED = "not loaded: the server is stopping"
@@ -39,12 +38,8 @@ class ModelPlan(Protocol[V_co]):
         ...
 
 
-class Planner(Protocol[V_co]):
-    """Reads configs. `plan` all models of a load first, then load: so that instances can share out the cores."""
-
-    def plan(self, models: Sequence[FoundModel]) -> Mapping[str, ModelPlan[V_co] | CharoniaError]:
-        """A plan, or the reason why there is none, for each model."""
-        ...
+Plans = Mapping[str, ModelPlan[V] | CharoniaError]
+"""By model name: what to load, or why it can't be. Made for all models of a load at once: instances share the cores."""
 
 
 @dataclass(slots=True)
@@ -67,14 +62,12 @@ class ModelLifecycle(Generic[V]):
 
     def __init__(
         self,
-        planner: Planner[V],
         log: Log,
         *,
         threads: int = 4,
         retries: int = 0,
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
-        self._planner = planner
         self._log = log
         self._threads = threads
         self._retries = retries
@@ -106,16 +99,16 @@ class ModelLifecycle(Generic[V]):
                 self._models.setdefault(name, ModelRecord(name)).asked = True
         self._publish()
 
-    def load(self, models: Sequence[FoundModel]) -> bool:
+    def load(self, plans: Plans[V]) -> bool:
         """Load models, and wait until each has been tried. True when all of them came up."""
-        self.ask(model.name for model in models)
-        attempts = self._attempts(models)
+        self.ask(plans)
+        attempts = self._attempts(plans)
         jobs = [(name, version) for name, attempt in attempts.items() for version in attempt.fresh]
         if jobs:
             with ThreadPoolExecutor(min(self._threads, len(jobs)), "load") as pool:
                 for name, version in jobs:
                     pool.submit(self._load_version, name, version, attempts[name])
-        return all(model.name in attempts and not self._failed(attempts[model.name]) for model in models)
+        return all(name in attempts and not self._failed(attempts[name]) for name in plans)
 
     def unload(self, name: str, timeout_s: float) -> bool:
         """Stop all versions of a model. False when one was still busy when the time ran out; it is left then."""
@@ -163,9 +156,9 @@ class ModelLifecycle(Generic[V]):
         with self._lock:
             return [ready for model in self._models.values() if model.asked for ready in _readiness(model)]
 
-    def _attempts(self, models: Sequence[FoundModel]) -> dict[str, _Attempt[V]]:
+    def _attempts(self, plans: Plans[V]) -> dict[str, _Attempt[V]]:
         attempts: dict[str, _Attempt[V]] = {}
-        for name, plan in self._planner.plan(models).items():
+        for name, plan in plans.items():
             if isinstance(plan, CharoniaError):
                 self._log.error(f"failed to load '{name}': {plan}")
                 self._refuse(name, str(plan))

@@ -1,14 +1,12 @@
 """States of model versions while they are loaded, switched, unloaded and given up."""
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
 import pytest
 from charonia.core.errors import CharoniaError, InvalidArgumentError, NotFoundError, UnavailableError
 from charonia.core.log import SilentLog
 from charonia.repository.lifecycle import ModelLifecycle
-from charonia.repository.scan import FoundModel
 from charonia.repository.states import IndexEntry, State
 
 
@@ -39,31 +37,16 @@ class FakePlan:
         return self._load(self.name, version)
 
 
-class FakePlanner:
-    """Plans every version it finds; `broken` names get an error instead."""
-
-    def __init__(self) -> None:
-        self.load: Callable[[str, int], FakeVersion] = FakeVersion
-        self.broken: dict[str, CharoniaError] = {}
-
-    def plan(self, models: Sequence[FoundModel]) -> Mapping[str, FakePlan | CharoniaError]:
-        return {
-            m.name: self.broken.get(m.name) or FakePlan(m.name, m.versions, lambda *a: self.load(*a)) for m in models
-        }
+Load = Callable[[str, int], FakeVersion]
 
 
-def found(name: str, *versions: int) -> FoundModel:
-    return FoundModel(name, Path(name), "repository", versions or (1,))
+def plan(*versions: int, name: str = "m", load: Load = FakeVersion) -> dict[str, FakePlan | CharoniaError]:
+    return {name: FakePlan(name, versions or (1,), load)}
 
 
 @pytest.fixture
-def planner() -> FakePlanner:
-    return FakePlanner()
-
-
-@pytest.fixture
-def lifecycle(planner: FakePlanner) -> ModelLifecycle[FakeVersion]:
-    made: ModelLifecycle[FakeVersion] = ModelLifecycle(planner, SilentLog(), threads=2)
+def lifecycle() -> ModelLifecycle[FakeVersion]:
+    made: ModelLifecycle[FakeVersion] = ModelLifecycle(SilentLog(), threads=2)
     made.know(["m", "other"], {})
     return made
 
@@ -77,21 +60,21 @@ def fails(reason: str, *versions: int) -> Callable[[str, int], FakeVersion]:
     return load
 
 
-def test_before_anything_is_known_every_model_is_loading(planner: FakePlanner) -> None:
-    fresh: ModelLifecycle[FakeVersion] = ModelLifecycle(planner, SilentLog())
+def test_before_anything_is_known_every_model_is_loading() -> None:
+    fresh: ModelLifecycle[FakeVersion] = ModelLifecycle(SilentLog())
     with pytest.raises(UnavailableError, match="loading"):
         fresh.find("m", -1)
 
 
 def test_a_loaded_model_serves_its_latest_version_by_default(lifecycle: ModelLifecycle[FakeVersion]) -> None:
-    assert lifecycle.load([found("m", 1, 3)])
+    assert lifecycle.load(plan(1, 3))
     assert lifecycle.find("m").version == 3
     assert lifecycle.find("m", 1).version == 1
     assert [each.version for each in lifecycle.directory.versions("m")] == [1, 3]
 
 
 def test_unknown_models_and_versions_are_not_found(lifecycle: ModelLifecycle[FakeVersion]) -> None:
-    lifecycle.load([found("m", 1)])
+    lifecycle.load(plan(1))
     with pytest.raises(NotFoundError, match="unknown model: 'nope'"):
         lifecycle.find("nope")
     with pytest.raises(NotFoundError, match="version 7 is not found"):
@@ -99,7 +82,7 @@ def test_unknown_models_and_versions_are_not_found(lifecycle: ModelLifecycle[Fak
 
 
 def test_while_loading_the_index_says_so_and_requests_are_told(
-    lifecycle: ModelLifecycle[FakeVersion], planner: FakePlanner
+    lifecycle: ModelLifecycle[FakeVersion],
 ) -> None:
     entered, go_on = threading.Event(), threading.Event()
 
@@ -108,8 +91,7 @@ def test_while_loading_the_index_says_so_and_requests_are_told(
         assert go_on.wait(10)
         return FakeVersion(name, version)
 
-    planner.load = slow
-    thread = threading.Thread(target=lifecycle.load, args=([found("m", 1)],))
+    thread = threading.Thread(target=lifecycle.load, args=(plan(1, load=slow),))
     thread.start()
     assert entered.wait(10)
     try:
@@ -125,12 +107,9 @@ def test_while_loading_the_index_says_so_and_requests_are_told(
 
 
 def test_a_failing_model_is_unavailable_with_its_reason_and_others_serve(
-    lifecycle: ModelLifecycle[FakeVersion], planner: FakePlanner
+    lifecycle: ModelLifecycle[FakeVersion],
 ) -> None:
-    planner.load = lambda name, version: (
-        fails("no such file")(name, version) if name == "m" else FakeVersion(name, version)
-    )
-    assert not lifecycle.load([found("m"), found("other")])
+    assert not lifecycle.load(plan(load=fails("no such file")) | plan(name="other"))
     assert list(lifecycle.directory.index()) == [
         IndexEntry("m", 1, State.UNAVAILABLE, "no such file"),
         IndexEntry("other", 1, State.READY),
@@ -142,27 +121,25 @@ def test_a_failing_model_is_unavailable_with_its_reason_and_others_serve(
 
 
 def test_a_model_without_a_plan_is_unavailable_without_a_version(
-    lifecycle: ModelLifecycle[FakeVersion], planner: FakePlanner
+    lifecycle: ModelLifecycle[FakeVersion],
 ) -> None:
-    planner.broken["m"] = InvalidArgumentError("config.pbtxt:3:1: unknown field")
-    assert not lifecycle.load([found("m")])
+    assert not lifecycle.load({"m": InvalidArgumentError("config.pbtxt:3:1: unknown field")})
     assert lifecycle.directory.index()[0] == IndexEntry("m", None, State.UNAVAILABLE, "config.pbtxt:3:1: unknown field")
     with pytest.raises(NotFoundError, match="unknown field"):
         lifecycle.find("m")
 
 
 def test_an_exception_of_another_kind_is_a_reason_too(
-    lifecycle: ModelLifecycle[FakeVersion], planner: FakePlanner
+    lifecycle: ModelLifecycle[FakeVersion],
 ) -> None:
     def bug(name: str, version: int) -> FakeVersion:
         raise ZeroDivisionError("oops")
 
-    planner.load = bug
-    assert not lifecycle.load([found("m")])
+    assert not lifecycle.load(plan(load=bug))
     assert lifecycle.directory.index()[0].reason == "ZeroDivisionError: oops"
 
 
-def test_when_one_version_fails_none_is_served(lifecycle: ModelLifecycle[FakeVersion], planner: FakePlanner) -> None:
+def test_when_one_version_fails_none_is_served(lifecycle: ModelLifecycle[FakeVersion]) -> None:
     loaded: list[FakeVersion] = []
 
     def load(name: str, version: int) -> FakeVersion:
@@ -170,33 +147,31 @@ def test_when_one_version_fails_none_is_served(lifecycle: ModelLifecycle[FakeVer
         loaded.append(made)
         return made
 
-    planner.load = load
-    assert not lifecycle.load([found("m", 1, 2)])
+    assert not lifecycle.load(plan(1, 2, load=load))
     states = {entry.version: entry.state for entry in lifecycle.directory.index() if entry.name == "m"}
     assert states == {1: State.UNAVAILABLE, 2: State.UNAVAILABLE}
     assert [made.calls for made in loaded] == [["retire", "wait_idle", "stop"]]
 
 
 def test_a_reload_switches_over_and_then_stops_the_old_version(lifecycle: ModelLifecycle[FakeVersion]) -> None:
-    lifecycle.load([found("m", 1)])
+    lifecycle.load(plan(1))
     old = lifecycle.find("m")
-    lifecycle.load([found("m", 1)])
+    lifecycle.load(plan(1))
     assert lifecycle.find("m") is not old
     assert old.calls == ["retire", "wait_idle", "stop"]
 
 
 def test_a_failed_reload_leaves_the_old_version_serving(
-    lifecycle: ModelLifecycle[FakeVersion], planner: FakePlanner
+    lifecycle: ModelLifecycle[FakeVersion],
 ) -> None:
-    lifecycle.load([found("m", 1)])
+    lifecycle.load(plan(1))
     old = lifecycle.find("m")
-    planner.load = fails("broken")
-    assert not lifecycle.load([found("m", 1)])
+    assert not lifecycle.load(plan(load=fails("broken")))
     assert lifecycle.find("m") is old
     assert not old.calls
 
 
-def test_retries(planner: FakePlanner) -> None:
+def test_retries() -> None:
     attempts: list[int] = []
 
     def load(name: str, version: int) -> FakeVersion:
@@ -205,14 +180,13 @@ def test_retries(planner: FakePlanner) -> None:
             raise UnavailableError("not yet")
         return FakeVersion(name, version)
 
-    planner.load = load
-    retrying: ModelLifecycle[FakeVersion] = ModelLifecycle(planner, SilentLog(), retries=2)
-    assert retrying.load([found("m")])
+    retrying: ModelLifecycle[FakeVersion] = ModelLifecycle(SilentLog(), retries=2)
+    assert retrying.load(plan(load=load))
     assert len(attempts) == 3
 
 
 def test_unload_settles_what_was_accepted_and_leaves_a_reason(lifecycle: ModelLifecycle[FakeVersion]) -> None:
-    lifecycle.load([found("m", 1)])
+    lifecycle.load(plan(1))
     version = lifecycle.find("m")
     assert lifecycle.unload("m", 1.0)
     assert version.calls == ["retire", "wait_idle", "stop"]
@@ -221,21 +195,21 @@ def test_unload_settles_what_was_accepted_and_leaves_a_reason(lifecycle: ModelLi
 
 
 def test_stop_says_when_a_version_is_still_busy(lifecycle: ModelLifecycle[FakeVersion]) -> None:
-    lifecycle.load([found("m"), found("other")])
+    lifecycle.load(plan() | plan(name="other"))
     lifecycle.find("m").stops_in_time = False
     other = lifecycle.find("other")
     assert not lifecycle.stop(0.0)
     assert "stop" in other.calls
 
 
-def test_after_abort_nothing_more_is_loaded(lifecycle: ModelLifecycle[FakeVersion], planner: FakePlanner) -> None:
+def test_after_abort_nothing_more_is_loaded(lifecycle: ModelLifecycle[FakeVersion]) -> None:
     lifecycle.abort()
-    assert not lifecycle.load([found("m")])
+    assert not lifecycle.load(plan())
     assert lifecycle.directory.index()[0].state is State.UNAVAILABLE
 
 
 def test_a_condemned_version_is_unavailable_with_the_reason(lifecycle: ModelLifecycle[FakeVersion]) -> None:
-    lifecycle.load([found("m", 1)])
+    lifecycle.load(plan(1))
     version = lifecycle.find("m")
     lifecycle.condemn("m", 1, "died 5 times within 60 s")
     assert lifecycle.directory.index()[0] == IndexEntry("m", 1, State.UNAVAILABLE, "died 5 times within 60 s")
@@ -244,18 +218,18 @@ def test_a_condemned_version_is_unavailable_with_the_reason(lifecycle: ModelLife
 
 
 def test_readiness_follows_the_instances(lifecycle: ModelLifecycle[FakeVersion]) -> None:
-    lifecycle.load([found("m", 1)])
+    lifecycle.load(plan(1))
     lifecycle.find("m").live_instances = 0
     assert lifecycle.wanted_ready() == [False]
     assert lifecycle.find("m").version == 1
 
 
-def test_every_change_is_announced(planner: FakePlanner) -> None:
+def test_every_change_is_announced() -> None:
     seen: list[list[State | None]] = []
     made: ModelLifecycle[FakeVersion] = ModelLifecycle(
-        planner, SilentLog(), on_change=lambda: seen.append([e.state for e in made.directory.index()])
+        SilentLog(), on_change=lambda: seen.append([e.state for e in made.directory.index()])
     )
-    made.load([found("m")])
+    made.load(plan())
     made.unload("m", 1.0)
     flat = [states[0] for states in seen if states]
     assert [state for at, state in enumerate(flat) if at == 0 or flat[at - 1] != state] == [
