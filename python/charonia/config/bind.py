@@ -20,7 +20,7 @@ from charonia.config.descriptors import (
 )
 from charonia.config.findings import Finding, Severity
 from charonia.config.pbtxt_syntax import Block, Entry, Scalar
-from charonia.config.places import Place, Places
+from charonia.config.places import Places
 from charonia.config.scalars import Misfit, convert
 from charonia.config.spelling import unknown_field
 
@@ -182,7 +182,7 @@ class Binder:
                 self._refuse(value or Block(0, 0), path, misfit.message, misfit.remedy)
 
     def _refuse(self, node: Entry | Block | Scalar, path: str, message: str, remedy: str = "") -> None:
-        place = self.places.place(node.line, node.column) if node.line else Place(self.places.file)
+        place = self.places.place(node.line, node.column)
         self.findings.append(Finding(Severity.ERROR, path, place, message, remedy))
 
 

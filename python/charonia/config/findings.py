@@ -37,8 +37,10 @@ class Finding:
         return self.severity is Severity.ERROR
 
     def __str__(self) -> str:
-        """One line: `file:line:column: message; remedy`."""
+        """One line: `file:line:column: message; remedy`. Without a line the field's path stands there."""
         where = f"{self.place}: " if self.place is not None else ""
+        if self.path and (self.place is None or self.place.line is None):
+            where += f"{self.path}: "
         what_to_do = f"; {self.remedy}" if self.remedy else ""
         return f"{where}{self.message}{what_to_do}"
 

@@ -1,7 +1,7 @@
 """Where each field of a configuration was written."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 _LAST_STEP = re.compile(r'(?:\.?[^.\[\]"]+|\[\d+\]|\["(?:[^"\\]|\\.)*"\])$')
@@ -44,6 +44,10 @@ class Places:
         """Whether the field was written, as opposed to filled in."""
         return path in self._at
 
+    def paths(self) -> Iterable[str]:
+        """The fields that were written."""
+        return self._at.keys()
+
     def find(self, path: str) -> Place | None:
         """The place of `path`, else of the nearest field around it, else the file; None without a file."""
         while path:
@@ -55,6 +59,8 @@ class Places:
 
     def place(self, line: int, column: int) -> Place:
         """The place at a line and column of this source."""
+        if not line:  # JSON is read without places
+            return Place(self.file)
         text = self._lines[line - 1] if 0 < line <= len(self._lines) else ""
         return Place(self.file, line, column, text)
 

@@ -1,0 +1,98 @@
+"""The rules that a configuration must keep; every broken one is found, not only the first. They are Triton's rules."""
+
+from charonia.config.findings import Finding
+from charonia.config.places import NO_PLACES, Places
+from charonia.config.platforms import ENSEMBLE, platforms, rule_for_platform, rules_for_backend
+from charonia.config.report import Report
+from charonia.config.schema import ModelConfig
+from charonia.config.validate_batching import check_batching
+from charonia.config.validate_ensemble import check_ensemble
+from charonia.config.validate_groups import check_instance_groups
+from charonia.config.validate_io import check_io
+
+
+def validate(
+    config: ModelConfig, *, folder: str, places: Places = NO_PLACES, is_complete: bool = True
+) -> list[Finding]:
+    """Check `config`, defaults filled in.
+
+    Args:
+        folder: the name of the model's folder, which its name must equal.
+        is_complete: False while the backend may still fill in inputs, outputs and max_batch_size from the model file:
+            what is missing is then no finding.
+    """
+    report = Report(places)
+    _check_identity(config, folder, report)
+    _check_version_policy(config, report)
+    _check_max_batch_size(config, report)
+    check_io(config, report, is_complete=is_complete)
+    check_batching(config, report, is_complete=is_complete)
+    check_instance_groups(config, report)
+    check_ensemble(config, report)
+    _check_response_cache(config, report)
+    _check_metrics(config, report)
+    return report.findings
+
+
+def _check_identity(config: ModelConfig, folder: str, report: Report) -> None:
+    if config.name != folder:
+        message = f"name is \"{config.name}\", but the model's folder is '{folder}'; the two must be equal"
+        report.error("name", message, f'write name: "{folder}", remove the line, or rename the folder')
+    if config.platform == ENSEMBLE:
+        if config.backend:
+            message = f'an ensemble has no backend, got backend: "{config.backend}"'
+            report.error("backend", message, f'remove the line, or the platform "{ENSEMBLE}"')
+        return
+    _check_pair(config, report)
+
+
+def _check_pair(config: ModelConfig, report: Report) -> None:
+    """A known backend serves its own platforms only; other backends may name any."""
+    allowed = [rule.platform for rule in rules_for_backend(config.backend) if rule.platform]
+    rule = rule_for_platform(config.platform)
+    if not allowed or (rule is not None and rule.backend == config.backend):
+        return
+    choice = " or ".join(f'"{platform}"' for platform in allowed)
+    if not config.platform:
+        report.error("platform", f'backend "{config.backend}" needs a platform', f"set platform to {choice}")
+        return
+    message = f'platform "{config.platform}" is not one of backend "{config.backend}"'
+    known = "" if rule is not None else f"; known platforms are {', '.join(platforms())}"
+    report.error("platform", message, f"set platform to {choice}, or remove one of the two lines{known}")
+
+
+def _check_version_policy(config: ModelConfig, report: Report) -> None:
+    policy = config.version_policy
+    if policy.WhichOneof("policy_choice") != "specific":
+        return
+    path = "version_policy.specific.versions"
+    if not policy.specific.versions:
+        report.error(path, "version_policy asks for specific versions but lists none", "write versions: [ 1 ]")
+    for index, version in enumerate(policy.specific.versions):
+        if version < 0:
+            report.error(f"{path}[{index}]", f"there is no version {version}", "versions are positive numbers")
+
+
+def _check_max_batch_size(config: ModelConfig, report: Report) -> None:
+    if config.max_batch_size < 0:
+        message = f"max_batch_size is {config.max_batch_size}, expected 0 (no batching) or more"
+        report.error("max_batch_size", message, "write max_batch_size: 0, or remove the line")
+
+
+def _check_response_cache(config: ModelConfig, report: Report) -> None:
+    if not config.response_cache.enable:
+        return
+    remedy = "remove response_cache { enable: true }"
+    if config.HasField("sequence_batching"):
+        report.error("response_cache", "the response cache does not serve models with sequence_batching", remedy)
+    if config.model_transaction_policy.decoupled:
+        report.error("response_cache", "the response cache does not serve decoupled models", remedy)
+
+
+def _check_metrics(config: ModelConfig, report: Report) -> None:
+    for index, control in enumerate(config.model_metrics.metric_control):
+        path = f"model_metrics.metric_control[{index}]"
+        if not control.metric_identifier.family:
+            report.error(path, "a metric_control names no metric", 'write metric_identifier { family: "…" }')
+        if not control.histogram_options.buckets:
+            report.error(path, "a metric_control has no buckets", "write histogram_options { buckets: [ 0.1, 1 ] }")

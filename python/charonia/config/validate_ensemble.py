@@ -1,0 +1,108 @@
+"""Rules for ensembles: what they may not have, and that every tensor is written once and read."""
+
+from dataclasses import dataclass, field
+
+from charonia.config.platforms import ENSEMBLE
+from charonia.config.report import Report
+from charonia.config.schema import ModelConfig
+
+
+@dataclass(slots=True)
+class _Tensor:
+    """A tensor of the ensemble: the path that writes it, the steps that read it."""
+
+    written_at: str = ""
+    readers: list[str] = field(default_factory=list)
+    is_output: bool = False
+
+
+def check_ensemble(config: ModelConfig, report: Report) -> None:
+    if not config.HasField("ensemble_scheduling"):
+        if config.platform == ENSEMBLE:
+            report.error("platform", f'platform is "{ENSEMBLE}" but there is no ensemble_scheduling', "add the steps")
+        return
+    if config.platform != ENSEMBLE:
+        got = f'platform "{config.platform}"' if config.platform else f'backend "{config.backend}"'
+        message = f'ensemble_scheduling needs platform "{ENSEMBLE}", got {got}'
+        report.error("ensemble_scheduling", message, f'write platform: "{ENSEMBLE}" and no backend')
+    _check_forbidden(config, report)
+    if not config.ensemble_scheduling.step:
+        report.error("ensemble_scheduling", "the ensemble has no step", "add step { model_name: … }")
+        return
+    _check_steps(config, report)
+    _check_flow(config, report)
+
+
+def _check_forbidden(config: ModelConfig, report: Report) -> None:
+    for name, is_set in (
+        ("instance_group", bool(config.instance_group)),
+        ("optimization", config.HasField("optimization")),
+        ("model_warmup", bool(config.model_warmup)),
+    ):
+        if is_set:
+            report.error(name, f"an ensemble has no {name}", "set it in the models of its steps")
+
+
+def _check_steps(config: ModelConfig, report: Report) -> None:
+    for index, step in enumerate(config.ensemble_scheduling.step):
+        path = f"ensemble_scheduling.step[{index}]"
+        for name in ("model_name", "input_map", "output_map"):
+            if not getattr(step, name):
+                whose = f" ('{step.model_name}')" if step.model_name else ""
+                report.error(path, f"step {index + 1}{whose} has no {name}", f"add {name}")
+
+
+def _check_flow(config: ModelConfig, report: Report) -> None:
+    tensors: dict[str, _Tensor] = {}
+    for index, io in enumerate(config.input):
+        tensors.setdefault(io.name, _Tensor()).written_at = f"input[{index}]"
+    for index, step in enumerate(config.ensemble_scheduling.step):
+        path = f"ensemble_scheduling.step[{index}]"
+        for name in step.output_map.values():
+            tensor = tensors.setdefault(name, _Tensor())
+            if tensor.written_at:
+                other = report.line_of(tensor.written_at)
+                message = (
+                    f"the ensemble tensor '{name}' is written twice: {tensor.written_at}{other} and step {index + 1}"
+                )
+                report.error(f"{path}.output_map", message, "give one of them another name")
+            else:
+                tensor.written_at = path
+        for name in step.input_map.values():
+            tensors.setdefault(name, _Tensor()).readers.append(path)
+    for index, output in enumerate(config.output):
+        tensor = tensors.setdefault(output.name, _Tensor())
+        tensor.is_output = True
+        if not tensor.written_at:
+            message = f"no step writes the ensemble's output '{output.name}'"
+            report.error(f"output[{index}]", message, "name it as a value in a step's output_map")
+    _check_used(tensors, report)
+    _check_order(config, tensors, report)
+
+
+def _check_used(tensors: dict[str, _Tensor], report: Report) -> None:
+    for name, tensor in tensors.items():
+        if tensor.readers and not tensor.written_at:
+            message = f"the ensemble tensor '{name}' is read but neither an input nor written by a step"
+            report.error(f"{tensor.readers[0]}.input_map", message, "name it in an output_map, or as an input")
+        elif not tensor.readers and not tensor.is_output:
+            message = f"the ensemble tensor '{name}' is not used by any step or output"
+            report.error(tensor.written_at, message, "remove it, or read it")
+
+
+def _check_order(config: ModelConfig, tensors: dict[str, _Tensor], report: Report) -> None:
+    """Steps whose inputs can never all be ready stand in a circle."""
+    ready = {
+        name for name, tensor in tensors.items() if tensor.written_at.startswith("input[") or not tensor.written_at
+    }
+    waiting = dict(enumerate(config.ensemble_scheduling.step))
+    while True:
+        done = [index for index, step in waiting.items() if all(name in ready for name in step.input_map.values())]
+        if not done:
+            break
+        for index in done:
+            ready.update(waiting.pop(index).output_map.values())
+    if waiting:
+        names = ", ".join(f"{index + 1} ('{step.model_name}')" for index, step in waiting.items())
+        path = f"ensemble_scheduling.step[{next(iter(waiting))}]"
+        report.error(path, f"steps {names} wait for one another in a circle", "break it")

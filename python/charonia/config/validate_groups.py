@@ -1,0 +1,26 @@
+"""Rules for instance groups. Whether a GPU is there is decided where instances are placed."""
+
+from charonia.config.report import Report
+from charonia.config.schema import ModelConfig, ModelInstanceGroup
+
+_NO_GPUS = (ModelInstanceGroup.KIND_CPU, ModelInstanceGroup.KIND_MODEL)
+
+
+def check_instance_groups(config: ModelConfig, report: Report) -> None:
+    if config.HasField("ensemble_scheduling"):
+        return
+    for index, group in enumerate(config.instance_group):
+        path = f"instance_group[{index}]"
+        if group.kind in _NO_GPUS and group.gpus:
+            kind = ModelInstanceGroup.Kind.Name(group.kind)
+            message = f"instance group {group.name} has kind {kind} and lists gpus [{', '.join(map(str, group.gpus))}]"
+            report.error(f"{path}.gpus", message, "remove gpus, or write kind: KIND_GPU")
+        for gpu in group.gpus:
+            if gpu < 0:
+                report.error(f"{path}.gpus", f"instance group {group.name} lists the GPU {gpu}; they count from 0")
+        if group.profile and config.platform != "tensorrt_plan":
+            message = f"instance group {group.name} has a profile, which only TensorRT models have"
+            report.error(f"{path}.profile", message, "remove it")
+        elif any(not profile.isdecimal() for profile in group.profile):
+            message = f"instance group {group.name} has profile {list(group.profile)}, expected numbers in quotes"
+            report.error(f"{path}.profile", message, 'write profile: [ "0" ]')

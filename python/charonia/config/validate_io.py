@@ -1,0 +1,159 @@
+"""Rules for inputs, outputs and their reshapes, and for batch_input and batch_output."""
+
+from collections.abc import Sequence
+from math import prod
+from typing import TYPE_CHECKING
+
+from charonia.config.report import Report
+from charonia.config.schema import BatchInput, BatchOutput, DataType, ModelConfig, ModelInput, ModelOutput
+
+if TYPE_CHECKING:
+    Io = ModelInput | ModelOutput
+
+_TENSORRT = "tensorrt_plan"
+_BATCH_INPUT_TYPES = (DataType.Value("TYPE_INT32"), DataType.Value("TYPE_FP32"))
+
+
+def check_io(config: ModelConfig, report: Report, *, is_complete: bool) -> None:
+    """`is_complete` False: what is missing may still come from the model file."""
+    sides: tuple[tuple[str, Sequence[Io]], ...] = (("input", config.input), ("output", config.output))
+    for kind, ios in sides:
+        seen: dict[str, str] = {}
+        for index, io in enumerate(ios):
+            path = f"{kind}[{index}]"
+            _check_name(io, kind, path, seen, report)
+            if is_complete:
+                _check_present(io, kind, path, report)
+            _check_dims(io.dims, f"{path}.dims", f"dims of {kind} '{io.name}'", report)
+            if io.HasField("reshape"):
+                _check_reshape(io, kind, path, config.max_batch_size, report, is_complete=is_complete)
+            _check_kinds(io, kind, path, config.platform, report)
+    for index, model_input in enumerate(config.input):
+        _check_format(model_input, f"input[{index}]", report)
+    _check_batch_io(config, report)
+
+
+def _check_name(io: "Io", kind: str, path: str, seen: dict[str, str], report: Report) -> None:
+    if not io.name:
+        report.error(path, f"{_nth(path)} {kind} has no name", 'write name: "…"')
+        return
+    earlier = seen.setdefault(io.name, path)
+    if earlier != path:
+        where = report.line_of(f"{earlier}.name")
+        report.error(f"{path}.name", f"two {kind}s are named '{io.name}'{where}", "give each its own name")
+
+
+def _check_present(io: "Io", kind: str, path: str, report: Report) -> None:
+    if io.data_type == 0:
+        report.error(path, f"{kind} '{io.name}' has no data_type", "write data_type: TYPE_FP32, or what the model has")
+    if not io.dims:
+        report.error(path, f"{kind} '{io.name}' has no dims", "write dims: [ … ], -1 for sizes that vary")
+
+
+def _check_dims(dims: Sequence[int], path: str, whose: str, report: Report) -> None:
+    for index, dim in enumerate(dims):
+        if dim < 1 and dim != -1:
+            message = f"{whose} are {_shape(dims)}, and {dim} is no size: expected 1 or more, or -1"
+            report.error(f"{path}[{index}]", message, "write -1 for a size that varies")
+
+
+def _check_reshape(io: "Io", kind: str, path: str, max_batch_size: int, report: Report, *, is_complete: bool) -> None:
+    shape, whose = io.reshape.shape, f"reshape of {kind} '{io.name}'"
+    path = f"{path}.reshape"
+    _check_dims(shape, f"{path}.shape", whose, report)
+    if not shape and max_batch_size == 0 and is_complete:
+        message = f"{whose} is empty, a scalar, which a model that does not batch (max_batch_size: 0) can't have"
+        report.error(path, message, "write shape: [ 1 ], or remove the reshape")
+        return
+    if not io.dims or any(dim < 1 and dim != -1 for dim in (*io.dims, *shape)):
+        return
+    message = f"dims of {kind} '{io.name}' are {_shape(io.dims)} and their reshape is {_shape(shape)}"
+    if -1 in io.dims:
+        _check_open_reshape(io.dims, shape, path, message, report)
+    elif -1 in shape or prod(io.dims) != prod(shape):
+        counts = f"{prod(io.dims)} elements" if -1 not in shape else f"a fixed {prod(io.dims)} elements"
+        report.error(path, f"{message}: expected the same number of elements, {counts}", "make the two agree")
+
+
+def _check_open_reshape(dims: Sequence[int], shape: Sequence[int], path: str, message: str, report: Report) -> None:
+    """Between the sizes that vary, both sides must have equal element counts: [2, 4, -1, 6] and [8, -1, 1, 6]."""
+    left, right = _counts_between_open(dims), _counts_between_open(shape)
+    if len(left) != len(right):
+        text = (
+            f"{message}: expected as many sizes that vary (-1) on both sides, got {len(left) - 1} and {len(right) - 1}"
+        )
+        report.error(path, text, "make the two agree")
+    elif left != right:
+        text = f"{message}: between the sizes that vary the element counts are {left} and {right}"
+        report.error(path, text, "make the two agree")
+
+
+def _counts_between_open(dims: Sequence[int]) -> list[int]:
+    counts = [1]
+    for dim in dims:
+        if dim == -1:
+            counts.append(1)
+        else:
+            counts[-1] *= dim
+    return counts
+
+
+def _check_kinds(io: "Io", kind: str, path: str, platform: str, report: Report) -> None:
+    if io.is_shape_tensor and platform != _TENSORRT:
+        message = f"{kind} '{io.name}' is a shape tensor, which only TensorRT models have"
+        report.error(f"{path}.is_shape_tensor", message, "remove is_shape_tensor")
+    if not io.is_non_linear_format_io:
+        return
+    path = f"{path}.is_non_linear_format_io"
+    if platform != _TENSORRT:
+        message = f"{kind} '{io.name}' has a non-linear format, which only TensorRT models have"
+        report.error(path, message, "remove is_non_linear_format_io")
+    elif len(io.dims) != 3:
+        report.error(path, f"{kind} '{io.name}' has a non-linear format and {len(io.dims)} dims, expected 3")
+
+
+def _check_format(io: ModelInput, path: str, report: Report) -> None:
+    if io.format != ModelInput.FORMAT_NONE and io.dims and len(io.dims) != 3:
+        name = ModelInput.Format.Name(io.format)
+        message = f"input '{io.name}' has format {name} and dims {_shape(io.dims)}, expected 3 of them"
+        report.error(f"{path}.format", message, "remove the format, or write height, width and channels")
+
+
+def _check_batch_io(config: ModelConfig, report: Report) -> None:
+    inputs = {io.name for io in config.input}
+    outputs = {io.name for io in config.output}
+    for index, batch_input in enumerate(config.batch_input):
+        path = f"batch_input[{index}]"
+        _check_sources(batch_input, path, BatchInput.Kind.Name(batch_input.kind), inputs, report)
+        if batch_input.data_type not in _BATCH_INPUT_TYPES:
+            got = DataType.Name(batch_input.data_type) if batch_input.data_type else "none"
+            report.error(f"{path}.data_type", f"a batch_input has data_type TYPE_INT32 or TYPE_FP32, got {got}")
+    for index, batch_output in enumerate(config.batch_output):
+        path = f"batch_output[{index}]"
+        _check_sources(batch_output, path, BatchOutput.Kind.Name(batch_output.kind), inputs, report)
+        names = list(batch_output.target_name)
+        for name in dict.fromkeys(names):
+            if name not in outputs:
+                report.error(f"{path}.target_name", f"batch_output names the output '{name}'; {_known(outputs)}")
+            elif names.count(name) > 1:
+                report.error(f"{path}.target_name", f"batch_output names the output '{name}' twice", "once is enough")
+
+
+def _check_sources(batch_io: BatchInput | BatchOutput, path: str, kind: str, inputs: set[str], report: Report) -> None:
+    if len(batch_io.source_input) != 1:
+        report.error(path, f"{kind} takes one source_input, got {len(batch_io.source_input)}")
+    for name in batch_io.source_input:
+        if name not in inputs:
+            report.error(f"{path}.source_input", f"source_input names the input '{name}'; {_known(inputs)}")
+
+
+def _known(names: set[str]) -> str:
+    return f"the model has {', '.join(sorted(names))}" if names else "the model has none"
+
+
+def _nth(path: str) -> str:
+    return f"number {int(path.partition('[')[2].rstrip(']')) + 1} of the"
+
+
+def _shape(dims: Sequence[int]) -> str:
+    return f"[{', '.join(map(str, dims))}]"
