@@ -1,0 +1,1 @@
+"""Model repositories and clients that show Charonia at work."""

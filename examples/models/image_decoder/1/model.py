@@ -1,0 +1,23 @@
+"""Decodes an image file with Pillow."""
+
+import io
+
+import numpy as np
+import triton_python_backend_utils as pb_utils
+from PIL import Image
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        return [self._decode(request) for request in requests]
+
+    def _decode(self, request):
+        data = pb_utils.get_input_tensor_by_name(request, "FILE").as_numpy()
+        try:
+            image = Image.open(io.BytesIO(data.tobytes())).convert("RGB")
+        except Exception as error:
+            wrong = pb_utils.TritonError(
+                f"FILE is no image that can be read: {error}", pb_utils.TritonError.INVALID_ARG
+            )
+            return pb_utils.InferenceResponse(output_tensors=[], error=wrong)
+        return pb_utils.InferenceResponse([pb_utils.Tensor("PIXELS", np.asarray(image, np.uint8))])
