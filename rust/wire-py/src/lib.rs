@@ -1,1 +1,43 @@
-//! The extension module `charonia._wire`.
+//! The extension module `charonia._wire`: the wire crate's objects as Python sees them. Translation only; the stub
+//! `_wire.pyi` says what everything means.
+
+use charonia_wire::status::Code;
+use pyo3::prelude::*;
+
+mod buffer;
+mod call;
+mod control;
+mod convert;
+mod counters;
+mod names;
+mod options;
+mod reply;
+mod server;
+
+/// The HTTP status for a canonical status code.
+#[pyfunction]
+fn http_status(code: i32) -> u16 {
+    Code(code).http_status()
+}
+
+/// The clock of arrival stamps; the same as `time.monotonic_ns()`.
+#[pyfunction]
+fn monotonic_ns() -> u64 {
+    charonia_wire::wire::monotonic_ns()
+}
+
+#[pymodule]
+mod _wire {
+    #[pymodule_export]
+    use super::call::{InferCall, InputTensor};
+    #[pymodule_export]
+    use super::control::{HttpCall, RpcCall};
+    #[pymodule_export]
+    use super::counters::Counters;
+    #[pymodule_export]
+    use super::options::WireOptions;
+    #[pymodule_export]
+    use super::server::WireServer;
+    #[pymodule_export]
+    use super::{http_status, monotonic_ns};
+}

@@ -13,10 +13,12 @@ pub mod inbox;
 pub mod lend;
 pub mod options;
 pub mod reply;
+pub mod server;
 pub mod slot;
 pub mod status;
 pub mod table;
 pub mod wire;
 
 pub mod grpc;
+pub mod http;
 pub mod tensor;

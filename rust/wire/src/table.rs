@@ -1,7 +1,9 @@
 //! What Python published: who is ready, and where a model's calls may be waited for.
 
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
+
+use tokio::sync::watch;
 
 /// An opaque key chosen by the publisher; 0 goes to `take` always.
 pub type Route = u64;
@@ -31,7 +33,7 @@ impl Published {
 
     /// The entry of a model version; "" asks for the default version.
     pub fn model(&self, name: &str, version: &str) -> Option<Entry> {
-        self.models.get(name)?.get(version).copied()
+        self.models.get(name)?.get(plain_number(version)).copied()
     }
 
     pub fn routes(&self) -> impl Iterator<Item = Route> + '_ {
@@ -39,16 +41,29 @@ impl Published {
     }
 }
 
+/// Clients may write version 1 as "01".
+fn plain_number(version: &str) -> &str {
+    match version.trim_start_matches('0') {
+        "" if !version.is_empty() => "0",
+        plain => plain,
+    }
+}
+
 /// Nothing is live or ready before the first `publish`.
 #[derive(Default)]
-pub struct Table(RwLock<Arc<Published>>);
+pub struct Table(watch::Sender<Arc<Published>>);
 
 impl Table {
     pub fn publish(&self, published: Published) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(published);
+        self.0.send_replace(Arc::new(published));
     }
 
     pub fn read(&self) -> Arc<Published> {
-        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.0.borrow())
+    }
+
+    /// For those who wait for the next change.
+    pub fn subscribe(&self) -> watch::Receiver<Arc<Published>> {
+        self.0.subscribe()
     }
 }

@@ -13,7 +13,7 @@ use crate::courier::Wakes;
 use crate::inbox::Inbox;
 use crate::options::Options;
 use crate::status::Code;
-use crate::table::Table;
+use crate::table::{Published, Table};
 
 /// How far a server is on its way out. Only ever grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,6 +61,13 @@ impl Wire {
             let message = "the server has more requests waiting than it may hold, or is shutting down";
             refused.fail(Code::UNAVAILABLE, message, &mut Wakes::default());
         }
+    }
+
+    /// Replace the table. Wake-ups for routes that are no longer in it are forgotten.
+    pub fn publish(&self, published: Published) {
+        self.table.publish(published);
+        let table = self.table.read();
+        self.inbox.keep_routes(|route| table.routes().any(|known| known == route));
     }
 
     /// Go to a later phase; going back is ignored.

@@ -1,0 +1,195 @@
+//! `InferCall` and `InputTensor`: one request as Python sees it. Everything is made when it is asked for.
+
+use std::os::raw::{c_int, c_void};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use charonia_wire::call::{Call, InputTensor as WireInput, Request};
+use pyo3::exceptions::PyBufferError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+
+use crate::convert::{headers_as_text, parameters_to_python};
+use crate::names::{datatype, pooled};
+
+#[pyclass(frozen, module = "charonia._wire")]
+pub struct InferCall {
+    pub call: Call,
+}
+
+impl InferCall {
+    fn request(&self) -> &Request {
+        &self.call.request
+    }
+}
+
+#[pymethods]
+impl InferCall {
+    #[getter]
+    fn key(&self) -> u64 {
+        self.request().key
+    }
+
+    #[getter]
+    fn protocol<'py>(&self, py: Python<'py>) -> Bound<'py, PyString> {
+        pooled(py, self.request().protocol.name())
+    }
+
+    #[getter]
+    fn model_name<'py>(&self, py: Python<'py>) -> Bound<'py, PyString> {
+        pooled(py, &self.request().parsed.model_name)
+    }
+
+    #[getter]
+    fn model_version<'py>(&self, py: Python<'py>) -> Bound<'py, PyString> {
+        pooled(py, &self.request().parsed.model_version)
+    }
+
+    #[getter]
+    fn id(&self) -> &str {
+        &self.request().parsed.id
+    }
+
+    #[getter]
+    fn inputs<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let request = &self.call.request;
+        let input = |index| Py::new(py, InputTensor { request: Arc::clone(request), index });
+        PyList::new(py, (0..request.parsed.inputs.len()).map(input).collect::<PyResult<Vec<_>>>()?)
+    }
+
+    #[getter]
+    fn outputs<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let outputs = self.request().parsed.outputs.iter();
+        PyTuple::new(py, outputs.map(|output| (pooled(py, &output.name), output.classification)).collect::<Vec<_>>())
+    }
+
+    #[getter]
+    fn output_parameters<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let all = PyDict::new(py);
+        for output in &self.request().parsed.outputs {
+            if let Some(parameters) = parameters_to_python(py, &output.parameters)? {
+                all.set_item(pooled(py, &output.name), parameters)?;
+            }
+        }
+        Ok((!all.is_empty()).then_some(all))
+    }
+
+    #[getter]
+    fn parameters<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        parameters_to_python(py, &self.request().parsed.parameters)
+    }
+
+    #[getter]
+    fn raw(&self) -> bool {
+        self.request().parsed.raw
+    }
+
+    #[getter]
+    fn arrival_ns(&self) -> u64 {
+        self.request().arrival_ns
+    }
+
+    #[getter]
+    fn deadline_ns(&self) -> u64 {
+        self.request().deadline_ns
+    }
+
+    #[getter]
+    fn signature(&self) -> u64 {
+        self.request().signature
+    }
+
+    #[getter]
+    fn batch_dim(&self) -> i64 {
+        self.request().batch_dim
+    }
+
+    #[getter]
+    fn defect(&self) -> Option<(i32, &str)> {
+        self.request().parsed.defect.as_ref().map(|defect| (defect.code.0, defect.message.as_str()))
+    }
+
+    #[getter]
+    fn headers(&self) -> Vec<(String, String)> {
+        headers_as_text(&self.request().headers)
+    }
+
+    #[getter]
+    fn is_cancelled(&self) -> bool {
+        self.call.is_cancelled()
+    }
+}
+
+/// One input, read-only. Keeps the whole request's bytes alive, and nothing else of the call.
+#[pyclass(frozen, module = "charonia._wire")]
+pub struct InputTensor {
+    request: Arc<Request>,
+    index: usize,
+}
+
+impl InputTensor {
+    fn input(&self) -> &WireInput {
+        &self.request.parsed.inputs[self.index]
+    }
+
+    pub fn bytes(&self) -> &Bytes {
+        &self.input().data
+    }
+}
+
+#[pymethods]
+impl InputTensor {
+    #[getter]
+    fn name<'py>(&self, py: Python<'py>) -> Bound<'py, PyString> {
+        pooled(py, &self.input().name)
+    }
+
+    #[getter]
+    fn datatype<'py>(&self, py: Python<'py>) -> Bound<'py, PyString> {
+        datatype(py, self.input().datatype)
+    }
+
+    #[getter]
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, &self.input().shape)
+    }
+
+    #[getter]
+    fn nbytes(&self) -> usize {
+        self.bytes().len()
+    }
+
+    #[getter]
+    fn device<'py>(&self, py: Python<'py>) -> Bound<'py, PyString> {
+        pooled(py, "cpu")
+    }
+
+    #[getter]
+    #[allow(clippy::unused_self)] // A property of every input, and Python asks the object.
+    fn owned(&self) -> bool {
+        true
+    }
+
+    #[getter]
+    fn parameters<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        parameters_to_python(py, &self.input().parameters)
+    }
+
+    fn host(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    /// # Safety
+    /// Called by the interpreter, with a view that is ours to fill.
+    unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
+        let bytes = slf.get().bytes();
+        let len = isize::try_from(bytes.len()).map_err(|error| PyBufferError::new_err(error.to_string()))?;
+        let pointer = bytes.as_ptr().cast_mut().cast::<c_void>();
+        // SAFETY: the view holds a reference to this object, which holds the bytes; they are marked read-only.
+        match unsafe { ffi::PyBuffer_FillInfo(view, slf.as_ptr(), pointer, len, 1, flags) } {
+            0 => Ok(()),
+            _ => Err(PyErr::fetch(slf.py())),
+        }
+    }
+}

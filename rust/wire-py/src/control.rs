@@ -1,0 +1,156 @@
+//! `HttpCall` and `RpcCall`: requests that Python answers with bytes.
+
+use std::sync::Mutex;
+
+use bytes::Bytes;
+use charonia_wire::control::{Head, HttpCall as WireHttpCall, Listener, Part, RpcCall as WireRpcCall};
+use charonia_wire::reply::Failure;
+use charonia_wire::status::Code;
+use http::Version;
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::convert::{headers_as_text, headers_from_python};
+
+/// How far the answer is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Head,
+    Body,
+    Done,
+}
+
+#[pyclass(frozen, module = "charonia._wire")]
+pub struct HttpCall {
+    call: WireHttpCall,
+    stage: Mutex<Stage>,
+}
+
+impl HttpCall {
+    pub fn new(call: WireHttpCall) -> Self {
+        Self { call, stage: Mutex::new(Stage::Head) }
+    }
+
+    /// Go from one stage to the next, once.
+    fn advance(&self, from: Stage, to: Stage, what: &str) -> PyResult<()> {
+        let mut stage = self.stage.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if *stage != from {
+            let message = format!("{what} out of turn in the answer to {} {}", self.call.method, self.call.path);
+            return Err(PyRuntimeError::new_err(message));
+        }
+        *stage = to;
+        Ok(())
+    }
+}
+
+#[pymethods]
+impl HttpCall {
+    #[getter]
+    fn listener(&self) -> &'static str {
+        match self.call.listener {
+            Listener::Http => "http",
+            Listener::Metrics => "metrics",
+        }
+    }
+
+    #[getter]
+    fn method(&self) -> &str {
+        self.call.method.as_str()
+    }
+
+    #[getter]
+    fn path(&self) -> &str {
+        &self.call.path
+    }
+
+    #[getter]
+    fn query(&self) -> &str {
+        &self.call.query
+    }
+
+    #[getter]
+    fn http_version(&self) -> &'static str {
+        match self.call.version {
+            Version::HTTP_10 => "1.0",
+            Version::HTTP_2 => "2",
+            _ => "1.1",
+        }
+    }
+
+    #[getter]
+    fn headers<'py>(&self, py: Python<'py>) -> Vec<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
+        let bytes = |value: &[u8]| PyBytes::new(py, value);
+        self.call.headers.iter().map(|(name, value)| (bytes(name.as_ref()), bytes(value.as_bytes()))).collect()
+    }
+
+    #[getter]
+    fn body<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.call.body)
+    }
+
+    #[getter]
+    fn client(&self) -> Option<(String, u16)> {
+        self.call.client.map(|client| (client.ip().to_string(), client.port()))
+    }
+
+    #[getter]
+    fn is_disconnected(&self) -> bool {
+        self.call.is_disconnected()
+    }
+
+    fn start(&self, status: u16, headers: Vec<(Vec<u8>, Vec<u8>)>) -> PyResult<()> {
+        self.advance(Stage::Head, Stage::Body, "a head")?;
+        self.call.send(Part::Head(Head { status, headers: headers_from_python(headers) }));
+        Ok(())
+    }
+
+    fn write(&self, chunk: &[u8], more: bool) -> PyResult<bool> {
+        self.advance(Stage::Body, if more { Stage::Body } else { Stage::Done }, "a piece of the body")?;
+        let mut there = !self.call.is_disconnected();
+        if !chunk.is_empty() {
+            there = self.call.send(Part::Chunk(Bytes::copy_from_slice(chunk)));
+        }
+        if !more {
+            // Nobody reads the end of a body whose length was announced: that is no sign of a client gone.
+            self.call.send(Part::End);
+        }
+        Ok(there)
+    }
+}
+
+#[pyclass(frozen, module = "charonia._wire")]
+pub struct RpcCall {
+    pub call: WireRpcCall,
+}
+
+#[pymethods]
+impl RpcCall {
+    #[getter]
+    fn path(&self) -> &str {
+        &self.call.path
+    }
+
+    #[getter]
+    fn message<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.call.message)
+    }
+
+    #[getter]
+    fn metadata(&self) -> Vec<(String, String)> {
+        headers_as_text(&self.call.metadata)
+    }
+
+    #[getter]
+    fn is_cancelled(&self) -> bool {
+        self.call.is_cancelled()
+    }
+
+    fn reply(&self, message: &[u8]) {
+        self.call.answer(Ok(Bytes::copy_from_slice(message)));
+    }
+
+    fn fail(&self, code: i32, message: String) {
+        self.call.answer(Err(Failure::new(Code(code), message)));
+    }
+}

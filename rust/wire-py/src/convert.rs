@@ -1,0 +1,74 @@
+//! Parameters and headers between Rust and Python.
+
+use bytes::Bytes;
+use charonia_wire::call::{Parameter, Parameters};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyMapping, PyString};
+
+use crate::names::pooled;
+
+/// A dict, or None for no parameters.
+pub fn parameters_to_python<'py>(py: Python<'py>, parameters: &Parameters) -> PyResult<Option<Bound<'py, PyDict>>> {
+    if parameters.is_empty() {
+        return Ok(None);
+    }
+    let dict = PyDict::new(py);
+    for (name, value) in parameters {
+        let name = pooled(py, name);
+        match value {
+            Parameter::Bool(value) => dict.set_item(name, value)?,
+            Parameter::Int(value) => dict.set_item(name, value)?,
+            Parameter::Uint(value) => dict.set_item(name, value)?,
+            Parameter::Double(value) => dict.set_item(name, value)?,
+            Parameter::String(value) => dict.set_item(name, value)?,
+        }
+    }
+    Ok(Some(dict))
+}
+
+/// From a mapping or None.
+pub fn parameters_from_python(mapping: &Bound<'_, PyAny>) -> PyResult<Parameters> {
+    if mapping.is_none() {
+        return Ok(Parameters::new());
+    }
+    if let Ok(dict) = mapping.cast_exact::<PyDict>() {
+        return dict.iter().map(|(name, value)| Ok((name.extract()?, parameter(&value)?))).collect();
+    }
+    let items = mapping.cast::<PyMapping>()?.items()?;
+    items.iter().map(|item| item.extract::<(String, Bound<'_, PyAny>)>().and_then(|(n, v)| Ok((n, parameter(&v)?)))).collect()
+}
+
+fn parameter(value: &Bound<'_, PyAny>) -> PyResult<Parameter> {
+    // bool first: it is an int too.
+    if let Ok(value) = value.cast::<PyBool>() {
+        return Ok(Parameter::Bool(value.is_true()));
+    }
+    if value.is_instance_of::<PyInt>() {
+        return match value.extract() {
+            Ok(value) => Ok(Parameter::Int(value)),
+            Err(_) => value.extract().map(Parameter::Uint),
+        };
+    }
+    if let Ok(value) = value.cast::<PyFloat>() {
+        return Ok(Parameter::Double(value.value()));
+    }
+    if let Ok(value) = value.cast::<PyString>() {
+        return Ok(Parameter::String(value.to_cow()?.into_owned()));
+    }
+    let kind = value.get_type().name()?;
+    Err(PyTypeError::new_err(format!("a parameter must be bool, int, float or str, got {kind}")))
+}
+
+/// Header names and values as text; bytes that are no UTF-8 as Latin-1, as HTTP has it.
+pub fn headers_as_text(headers: &http::HeaderMap) -> Vec<(String, String)> {
+    let text = |value: &[u8]| match std::str::from_utf8(value) {
+        Ok(text) => text.to_owned(),
+        Err(_) => value.iter().copied().map(char::from).collect(),
+    };
+    headers.iter().map(|(name, value)| (name.as_str().to_owned(), text(value.as_bytes()))).collect()
+}
+
+pub fn headers_from_python(headers: Vec<(Vec<u8>, Vec<u8>)>) -> Vec<(Bytes, Bytes)> {
+    headers.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
+}

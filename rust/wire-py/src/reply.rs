@@ -1,0 +1,94 @@
+//! Replies from Python's tuples to the wire's records.
+
+use std::sync::Arc;
+
+use charonia_wire::datatype::DataType;
+use charonia_wire::inbox::Inbox;
+use charonia_wire::reply::{Failure, OutputTensor, Reply, Response};
+use charonia_wire::status::Code;
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyString, PyTuple};
+
+use crate::buffer::take_bytes;
+use crate::call::InferCall;
+use crate::convert::parameters_from_python;
+
+/// A call and what to answer it. The object is kept, so that the call outlives the answer.
+pub type Answered = (Py<InferCall>, Reply);
+
+/// Run `each` over a list, a tuple or any other sequence.
+pub fn for_each<'py>(
+    sequence: &Bound<'py, PyAny>,
+    mut each: impl FnMut(Bound<'py, PyAny>) -> PyResult<()>,
+) -> PyResult<()> {
+    if let Ok(tuple) = sequence.cast_exact::<PyTuple>() {
+        tuple.iter().try_for_each(each)
+    } else if let Ok(list) = sequence.cast_exact::<PyList>() {
+        list.iter().try_for_each(each)
+    } else {
+        sequence.try_iter()?.try_for_each(|item| each(item?))
+    }
+}
+
+/// `(call, model name, model version, outputs, parameters, final)`.
+pub fn reply(item: &Bound<'_, PyAny>, inbox: &Arc<Inbox>) -> PyResult<Answered> {
+    let fields = tuple_of(item, 6, "a reply")?;
+    let call = fields.get_item(0)?.cast_into_exact::<InferCall>()?;
+    let mut outputs = Vec::new();
+    for_each(&fields.get_item(3)?, |item| {
+        outputs.push(output(&item, inbox)?);
+        Ok(())
+    })?;
+    let response = Response {
+        model_name: text(&fields.get_item(1)?)?,
+        model_version: text(&fields.get_item(2)?)?,
+        parameters: parameters_from_python(&fields.get_item(4)?)?,
+        outputs,
+        is_final: fields.get_item(5)?.is_truthy()?,
+    };
+    Ok((call.unbind(), Reply::Ok(response)))
+}
+
+/// `(call, code, message)`.
+pub fn failure(item: &Bound<'_, PyAny>) -> PyResult<Answered> {
+    let fields = tuple_of(item, 3, "a failure")?;
+    let call = fields.get_item(0)?.cast_into_exact::<InferCall>()?;
+    let failure = Failure::new(Code(fields.get_item(1)?.extract()?), text(&fields.get_item(2)?)?);
+    Ok((call.unbind(), Reply::Err(failure)))
+}
+
+/// `(name, datatype, shape, data, owned)`.
+fn output(item: &Bound<'_, PyAny>, inbox: &Arc<Inbox>) -> PyResult<OutputTensor> {
+    let fields = tuple_of(item, 5, "an output")?;
+    let datatype = fields.get_item(1)?.cast_into::<PyString>()?;
+    let datatype = datatype.to_cow()?;
+    let unknown = || PyValueError::new_err(format!("an output has unknown datatype '{datatype}'"));
+    Ok(OutputTensor {
+        name: text(&fields.get_item(0)?)?,
+        datatype: DataType::from_name(&datatype).ok_or_else(unknown)?,
+        shape: shape(&fields.get_item(2)?)?,
+        data: take_bytes(&fields.get_item(3)?, fields.get_item(4)?.is_truthy()?, inbox)?,
+    })
+}
+
+fn shape(dims: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
+    let mut shape = Vec::with_capacity(4);
+    for_each(dims, |dim| {
+        shape.push(dim.extract()?);
+        Ok(())
+    })?;
+    Ok(shape)
+}
+
+fn text(value: &Bound<'_, PyAny>) -> PyResult<String> {
+    Ok(value.cast::<PyString>()?.to_cow()?.into_owned())
+}
+
+fn tuple_of<'a, 'py>(item: &'a Bound<'py, PyAny>, len: usize, what: &str) -> PyResult<&'a Bound<'py, PyTuple>> {
+    let tuple = item.cast::<PyTuple>()?;
+    match tuple.len() {
+        found if found == len => Ok(tuple),
+        found => Err(PyTypeError::new_err(format!("{what} is a tuple of {len} items, got {found}"))),
+    }
+}

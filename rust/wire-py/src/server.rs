@@ -1,0 +1,188 @@
+//! `WireServer`: takes and replies, and the server's life.
+
+use std::time::{Duration, Instant};
+
+use charonia_wire::control::ControlCall;
+use charonia_wire::courier::Wakes;
+use charonia_wire::inbox::Item;
+use charonia_wire::reply::Reply;
+use charonia_wire::server::Server;
+use charonia_wire::table::{Entry, Published};
+use charonia_wire::wire::Phase;
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyMapping};
+
+use crate::call::InferCall;
+use crate::control::{HttpCall, RpcCall};
+use crate::counters::Counters;
+use crate::options::WireOptions;
+use crate::reply::{failure, for_each, reply, Answered};
+
+/// Longer waits are cut to this; a clock that far ahead cannot be told.
+const MAX_WAIT: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// Batches with more bytes than this, or more replies, are encoded without the GIL: giving it away and getting it
+/// back costs more than encoding a few small answers.
+const ENCODE_ATTACHED_BYTES: usize = 16 << 10;
+const ENCODE_ATTACHED_REPLIES: usize = 4;
+
+#[pyclass(frozen, module = "charonia._wire")]
+pub struct WireServer {
+    server: Server,
+}
+
+#[pymethods]
+impl WireServer {
+    #[new]
+    fn new(options: &WireOptions) -> Self {
+        Self { server: Server::new(options.options.clone()) }
+    }
+
+    fn start(&self, py: Python<'_>) -> PyResult<()> {
+        Ok(py.detach(|| self.server.start())?)
+    }
+
+    #[getter]
+    fn http_port(&self) -> Option<u16> {
+        self.server.ports().http
+    }
+
+    #[getter]
+    fn grpc_port(&self) -> Option<u16> {
+        self.server.ports().grpc
+    }
+
+    #[getter]
+    fn metrics_port(&self) -> Option<u16> {
+        self.server.ports().metrics
+    }
+
+    fn publish(&self, live: bool, ready: bool, models: &Bound<'_, PyMapping>) -> PyResult<()> {
+        let items = models.items()?.extract::<Vec<((String, String), (bool, u64))>>()?;
+        let entry = |((name, version), (ready, route))| (name, version, Entry { ready, route });
+        self.server.wire.publish(Published::new(live, ready, items.into_iter().map(entry)));
+        Ok(())
+    }
+
+    fn take<'py>(&self, py: Python<'py>, max_items: usize, timeout_s: f64) -> PyResult<Bound<'py, PyList>> {
+        let inbox = &self.server.wire.inbox;
+        // Under load there is something already, and the GIL need not be given away to look.
+        let (mut items, mut retired) = inbox.try_take(max_items);
+        let deadline = Instant::now() + duration(timeout_s);
+        while items.is_empty() {
+            // Lent memory that came back alone: drop it here, attached, and go on waiting.
+            let only_retired = !retired.is_empty();
+            drop(retired);
+            let left = deadline.saturating_duration_since(Instant::now());
+            (items, retired) = py.detach(|| inbox.take(max_items, left));
+            if items.is_empty() && retired.is_empty() && !only_retired {
+                break;
+            }
+        }
+        PyList::new(py, items.into_iter().map(|item| item_to_python(py, item)).collect::<PyResult<Vec<_>>>()?)
+    }
+
+    fn take_route<'py>(
+        &self,
+        py: Python<'py>,
+        route: u64,
+        max_items: usize,
+        timeout_s: f64,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let inbox = &self.server.wire.inbox;
+        let timeout = if max_items == 0 { Duration::ZERO } else { duration(timeout_s) };
+        let (call, retired) = py.detach(|| inbox.take_route(route, timeout));
+        drop(retired);
+        PyList::new(py, call.map(|call| Py::new(py, InferCall { call })).transpose()?)
+    }
+
+    #[pyo3(signature = (route, count = 1))]
+    fn wake_route(&self, route: u64, count: usize) {
+        self.server.wire.inbox.wake_route(route, count);
+    }
+
+    fn take_control<'py>(&self, py: Python<'py>, max_items: usize, timeout_s: f64) -> PyResult<Bound<'py, PyList>> {
+        let calls = py.detach(|| self.server.wire.control.take(max_items, duration(timeout_s)));
+        PyList::new(py, calls.into_iter().map(|call| control_to_python(py, call)).collect::<PyResult<Vec<_>>>()?)
+    }
+
+    fn reply_batch(&self, py: Python<'_>, replies: &Bound<'_, PyAny>) -> PyResult<()> {
+        let mut answered = Vec::new();
+        let inbox = &self.server.wire.inbox;
+        // A malformed reply is the caller's error; those before it are sent all the same.
+        let read = for_each(replies, |item| {
+            answered.push(reply(&item, inbox)?);
+            Ok(())
+        });
+        send(py, answered);
+        read
+    }
+
+    fn fail_batch(&self, py: Python<'_>, failures: &Bound<'_, PyAny>) -> PyResult<()> {
+        let mut answered = Vec::new();
+        let read = for_each(failures, |item| {
+            answered.push(failure(&item)?);
+            Ok(())
+        });
+        send(py, answered);
+        read
+    }
+
+    fn set_exiting(&self) {
+        self.server.wire.enter(Phase::Exiting);
+    }
+
+    fn stop_accepting(&self) {
+        self.server.wire.enter(Phase::NotAccepting);
+    }
+
+    fn shutdown(&self, py: Python<'_>, timeout_s: f64) -> bool {
+        let in_time = py.detach(|| self.server.shutdown(duration(timeout_s)));
+        // What came back with the last connections; later takes find nothing more.
+        let (_, retired) = self.server.wire.inbox.try_take(0);
+        drop(retired);
+        in_time
+    }
+
+    fn counters(&self) -> Counters {
+        Counters::read(&self.server.wire)
+    }
+}
+
+fn duration(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(MAX_WAIT).min(MAX_WAIT)
+}
+
+fn item_to_python(py: Python<'_>, item: Item) -> PyResult<Bound<'_, PyAny>> {
+    match item {
+        Item::Call(call) => Ok(Bound::new(py, InferCall { call })?.into_any()),
+        Item::Cancelled(key) => Ok(key.into_pyobject(py)?.into_any()),
+    }
+}
+
+fn control_to_python(py: Python<'_>, call: ControlCall) -> PyResult<Bound<'_, PyAny>> {
+    match call {
+        ControlCall::Http(call) => Ok(Bound::new(py, HttpCall::new(call))?.into_any()),
+        ControlCall::Rpc(call) => Ok(Bound::new(py, RpcCall { call })?.into_any()),
+    }
+}
+
+/// Encode and hand over; the connections are woken once, at the end.
+fn send(py: Python<'_>, answered: Vec<Answered>) {
+    let size = |reply: &Reply| match reply {
+        Reply::Ok(response) => response.outputs.iter().map(|output| output.data.len()).sum(),
+        Reply::Err(_) => 0,
+    };
+    let bytes: usize = answered.iter().map(|(_, reply)| size(reply)).sum();
+    let detached = bytes > ENCODE_ATTACHED_BYTES || answered.len() > ENCODE_ATTACHED_REPLIES;
+    let send_all = || {
+        let mut wakes = Wakes::default();
+        let sent = answered.into_iter().map(|(call, reply)| {
+            call.get().call.reply(reply, &mut wakes);
+            call
+        });
+        sent.collect::<Vec<_>>()
+    };
+    // The calls are dropped attached.
+    drop(if detached { py.detach(send_all) } else { send_all() });
+}

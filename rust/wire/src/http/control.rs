@@ -1,0 +1,64 @@
+//! Requests that Python answers itself: handed over whole, the answer passed through as it is written.
+
+use bytes::Bytes;
+use http::header::{CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::request::Parts;
+use http::{HeaderName, HeaderValue, Response};
+use hyper::body::Incoming;
+use tokio::sync::mpsc;
+
+use super::answer::{self, Answer, AnswerBody};
+use super::body;
+use super::service::Connection;
+use crate::control::{ControlCall, Head, HttpCall, Part};
+use crate::status::Code;
+
+/// The answer of a control handler. It learns that the client has gone when the answer's body is dropped.
+pub async fn control(connection: &Connection, mut head: Parts, body: Incoming) -> Answer {
+    let (bytes, permit) = match body::read(&connection.wire, &head.headers, body, 0).await {
+        Ok(read) => read,
+        Err(refusal) => return refusal,
+    };
+    if head.headers.remove(CONTENT_ENCODING).is_some() {
+        head.headers.insert(CONTENT_LENGTH, HeaderValue::from(bytes.len()));
+    }
+    let (sender, mut parts) = mpsc::unbounded_channel();
+    let call = HttpCall {
+        listener: connection.listener,
+        path: head.uri.path().to_owned(),
+        query: head.uri.query().unwrap_or_default().to_owned(),
+        method: head.method,
+        version: head.version,
+        headers: head.headers,
+        body: bytes,
+        client: Some(connection.client),
+        answer: sender,
+        permit,
+    };
+    if connection.wire.control.push(ControlCall::Http(call)).is_err() {
+        return answer::error(Code::UNAVAILABLE, "the server has too many requests waiting, or is shutting down");
+    }
+    match parts.recv().await {
+        Some(Part::Head(head)) => pass(head, parts),
+        _ => answer::error(Code::INTERNAL, "the request was lost inside the server"),
+    }
+}
+
+fn pass(head: Head, parts: mpsc::UnboundedReceiver<Part>) -> Answer {
+    let mut answer = Response::new(AnswerBody::Parts(parts));
+    *answer.status_mut() = http::StatusCode::from_u16(head.status).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
+    for (name, value) in head.headers {
+        if let Some((name, value)) = header(&name, value) {
+            answer.headers_mut().append(name, value);
+        }
+    }
+    answer
+}
+
+/// None for what the connection decides alone, and for bytes that no header may have.
+fn header(name: &[u8], value: Bytes) -> Option<(HeaderName, HeaderValue)> {
+    let name = HeaderName::from_bytes(name).ok()?;
+    let value = HeaderValue::from_maybe_shared(value).ok()?;
+    (name != CONNECTION && name != TRANSFER_ENCODING).then_some((name, value))
+}
+

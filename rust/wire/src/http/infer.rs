@@ -1,0 +1,120 @@
+//! One inference request over HTTP: read, decode, submit, wait, answer.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::CONTENT_ENCODING;
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Response};
+use hyper::body::Incoming;
+
+use super::answer::{self, Answer, AnswerBody};
+use super::body;
+use super::compress::{self, offload, Coding};
+use super::encode::{Encoded, Sink};
+use super::route::Target;
+use super::service::Connection;
+use crate::call::{Arrival, Call, ParsedCall, Protocol};
+use crate::slot::Slot;
+use crate::status::Code;
+use crate::tensor;
+use crate::wire::monotonic_ns;
+
+/// How many bytes of the body are JSON; the rest are tensors.
+pub const HEADER_LENGTH: HeaderName = HeaderName::from_static("inference-header-content-length");
+
+const OCTETS: HeaderValue = HeaderValue::from_static("application/octet-stream");
+
+/// The answer to an inference request, whatever comes of it. Dropping the future cancels the call.
+pub async fn infer(connection: &Connection, target: Target, head: Parts, body: Incoming) -> Answer {
+    let arrival_ns = monotonic_ns();
+    match submit(connection, target, head, body, arrival_ns).await {
+        Ok(answer) | Err(answer) => answer,
+    }
+}
+
+async fn submit(
+    connection: &Connection,
+    target: Target,
+    head: Parts,
+    body: Incoming,
+    arrival_ns: u64,
+) -> Result<Answer, Answer> {
+    let wire = &connection.wire;
+    let json_length = json_length(&head.headers)?;
+    let align_at = json_length.unwrap_or(0);
+    let (bytes, permit) = body::read(wire, &head.headers, body, align_at).await?;
+    let parsed = decode(target, bytes, json_length).await?;
+    let accepted = compress::accepted(&head.headers);
+
+    let slot = Arc::new(Slot::default());
+    let sink = Box::new(Sink { slot: Arc::clone(&slot), courier: Arc::clone(&connection.courier) });
+    let protocol = Protocol::Http;
+    let arrival = Arrival { protocol, arrival_ns, deadline_ns: 0, headers: head.headers, permit };
+    let call = Call::new(parsed, arrival, sink, &wire.inbox);
+    let _cancel = call.guard();
+    wire.submit(call);
+    Ok(respond(slot.wait().await, accepted).await)
+}
+
+/// The header's number; None without the header: then all of the body is JSON.
+fn json_length(headers: &HeaderMap) -> Result<Option<usize>, Answer> {
+    let Some(value) = headers.get(HEADER_LENGTH) else { return Ok(None) };
+    let text = value.to_str().unwrap_or_default().trim();
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    match text.parse() {
+        Ok(length) if digits => Ok(Some(length)),
+        _ => {
+            let message = format!("Inference-Header-Content-Length must be a number of bytes, got '{text}'");
+            Err(answer::error(Code::INVALID_ARGUMENT, &message))
+        }
+    }
+}
+
+async fn decode(target: Target, bytes: Bytes, json_length: Option<usize>) -> Result<ParsedCall, Answer> {
+    let total = bytes.len();
+    let json_length = json_length.unwrap_or(total);
+    if json_length > total {
+        let message = format!(
+            "Inference-Header-Content-Length of the request to model '{}' is {json_length}, but its body has only \
+             {total} bytes",
+            target.model
+        );
+        return Err(answer::error(Code::INVALID_ARGUMENT, &message));
+    }
+    if json_length == 0 && total > 0 {
+        return Ok(tensor::decode_raw_request(&target.model, &target.version, bytes));
+    }
+    let work = move || tensor::decode_request(&target.model, &target.version, &bytes, json_length);
+    Ok(offload(json_length, work).await)
+}
+
+async fn respond(encoded: Encoded, accepted: Option<Coding>) -> Answer {
+    let Encoded { failure, json_length, mut pieces } = encoded;
+    if let Some(code) = failure {
+        let mut answer = answer::empty(answer::status_of(code));
+        *answer.body_mut() = whole(pieces);
+        answer.headers_mut().insert(http::header::CONTENT_TYPE, answer::JSON);
+        return answer;
+    }
+    if let Some(coding) = accepted {
+        pieces = [compress::deflate(coding, pieces.into()).await].into();
+    }
+    let mut answer = Response::new(whole(pieces));
+    let headers = answer.headers_mut();
+    headers.insert(http::header::CONTENT_TYPE, if json_length.is_some() { OCTETS } else { answer::JSON });
+    if let Some(length) = json_length {
+        headers.insert(HEADER_LENGTH, HeaderValue::from(length));
+    }
+    if let Some(coding) = accepted {
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static(coding.name()));
+    }
+    answer
+}
+
+fn whole(mut pieces: std::collections::VecDeque<Bytes>) -> AnswerBody {
+    match pieces.len() {
+        1 => AnswerBody::Whole(pieces.pop_front().unwrap_or_default()),
+        _ => AnswerBody::Pieces(pieces),
+    }
+}

@@ -1,0 +1,104 @@
+//! Accepts HTTP connections and keeps them until the server ends.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::HeaderValue;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+
+use super::service::{self, Connection};
+use super::stalled::Impatient;
+use crate::control::Listener;
+use crate::courier::Courier;
+use crate::wire::{Phase, Wire};
+
+/// A client that does not get its request head through in this time is let go.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// After a failed accept (no descriptors left, mostly) others get the time to end.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Windows of HTTP/2: enough for one large tensor in flight.
+const WINDOW_BYTES: u32 = 16 << 20;
+
+/// Serve until the phase says to stop accepting, then until the last connection has ended or everything must.
+pub async fn serve(wire: Arc<Wire>, listener: TcpListener, kind: Listener, courier: Arc<Courier>) {
+    // Every connection holds a sender; the receiver sees the end when the last one is gone.
+    let (alive, mut all_gone) = mpsc::channel::<()>(1);
+    let acceptor = Acceptor::new(Arc::clone(&wire), kind, courier);
+    let mut phase = wire.phase.subscribe();
+    tokio::select! {
+        () = acceptor.accept_all(&listener, &alive) => {}
+        _ = phase.wait_for(|&phase| phase >= Phase::Exiting) => {}
+    }
+    drop((listener, alive));
+    tokio::select! {
+        _ = all_gone.recv() => {}
+        _ = phase.wait_for(|&phase| phase >= Phase::Closed) => {}
+    }
+}
+
+struct Acceptor {
+    wire: Arc<Wire>,
+    kind: Listener,
+    courier: Arc<Courier>,
+    server: HeaderValue,
+    builder: Builder<TokioExecutor>,
+}
+
+impl Acceptor {
+    fn new(wire: Arc<Wire>, kind: Listener, courier: Arc<Courier>) -> Self {
+        let mut builder = Builder::new(TokioExecutor::new());
+        builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).pipeline_flush(true);
+        let mut http2 = builder.http2();
+        http2.timer(TokioTimer::new()).initial_connection_window_size(WINDOW_BYTES);
+        http2.initial_stream_window_size(WINDOW_BYTES).max_concurrent_streams(1024);
+        let server = HeaderValue::from_str(&wire.options.server_header);
+        let server = server.unwrap_or(HeaderValue::from_static("charonia"));
+        Self { wire, kind, courier, server, builder }
+    }
+
+    async fn accept_all(&self, listener: &TcpListener, alive: &mpsc::Sender<()>) {
+        loop {
+            match listener.accept().await {
+                Ok((stream, client)) => self.start(stream, client, alive.clone()),
+                Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+            }
+        }
+    }
+
+    fn start(&self, stream: TcpStream, client: SocketAddr, alive: mpsc::Sender<()>) {
+        // An answer is one write; waiting for more to send would only delay it.
+        let _ = stream.set_nodelay(true);
+        let wire = Arc::clone(&self.wire);
+        let (courier, server) = (Arc::clone(&self.courier), self.server.clone());
+        let connection = Arc::new(Connection { wire, courier, listener: self.kind, client, server });
+        let builder = self.builder.clone();
+        tokio::spawn(async move {
+            connection.wire.counters.open_connections.add(1);
+            keep(&builder, &connection, stream).await;
+            connection.wire.counters.open_connections.sub(1);
+            drop(alive);
+        });
+    }
+}
+
+/// One connection until it ends; when the server drains it finishes what is in flight and no more.
+async fn keep(builder: &Builder<TokioExecutor>, connection: &Arc<Connection>, stream: TcpStream) {
+    let wire = &connection.wire;
+    let patience = Duration::from_millis(wire.options.write_timeout_ms);
+    let stream = TokioIo::new(Impatient::new(stream, patience));
+    let answer = service_fn(|request| service::serve(Arc::clone(connection), request));
+    let mut served = std::pin::pin!(builder.serve_connection(stream, answer));
+    let mut phase = wire.phase.subscribe();
+    tokio::select! {
+        _ = served.as_mut() => return,
+        _ = phase.wait_for(|&phase| phase >= Phase::Draining) => served.as_mut().graceful_shutdown(),
+    }
+    let _ = served.await;
+}

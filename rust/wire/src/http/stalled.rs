@@ -1,0 +1,75 @@
+//! Ends connections whose peer does not read: a write that makes no progress for too long is an error.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Sleep;
+
+/// A stream that gives up writing after `patience` without progress. Costs nothing while the peer reads.
+pub struct Impatient<S> {
+    stream: S,
+    patience: Duration,
+    stalled: Option<Pin<Box<Sleep>>>,
+}
+
+impl<S> Impatient<S> {
+    pub fn new(stream: S, patience: Duration) -> Self {
+        Self { stream, patience, stalled: None }
+    }
+
+    fn watch<T>(&mut self, context: &mut Context<'_>, progress: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if progress.is_ready() {
+            self.stalled = None;
+            return progress;
+        }
+        let patience = self.patience;
+        let stalled = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
+        match stalled.as_mut().poll(context) {
+            Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Impatient<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Impatient<S> {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let progress = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.watch(context, progress)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let progress = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
+        self.watch(context, progress)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let progress = Pin::new(&mut self.stream).poll_flush(context);
+        self.watch(context, progress)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
