@@ -4,13 +4,13 @@ Paths are matched as sent: percent-encoding is undone in the matched names only,
 and `//` or a slash at the end is another path, which does not exist.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from starlette.responses import Response
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from charonia.config.json_form import config_to_json_text
 from charonia.control.absent import Feature
 from charonia.control.handlers import Handlers
 from charonia.control.versions import parse_version
@@ -30,23 +30,37 @@ from charonia.frontend.http_answers import (
 )
 from charonia.observe.exposition import CONTENT_TYPE
 
+if TYPE_CHECKING:
+    from charonia.config.schema import ModelConfig
+
 INDEX_BODY_LIMIT_BYTES = 65536
 _NOT_READY = 400
 _MODEL_FORMS = ("/v2/models/{model}", "/v2/models/{model}/versions/{version}")
 _SHARED_MEMORY = (("system", Feature.SYSTEM_SHARED_MEMORY), ("cuda", Feature.CUDA_SHARED_MEMORY))
 
+ConfigJson = Callable[["ModelConfig"], str]
+"""The JSON of a model configuration: `charonia.config.json_form.config_to_json_text`."""
 
-class ControlApp:
-    """Serves every path of the protocol but the infer routes, which the wire keeps to itself."""
 
-    def __init__(self, handlers: Handlers, status_of: StatusOf, log: Log) -> None:
-        self._handlers = handlers
-        self._status_of = status_of
-        self._log = log
-        self._router = Router(self._routes(), redirect_slashes=False, default=not_found_app)
+class RoutedApp:
+    """An ASGI app that matches paths as sent; what matches no route is an error in JSON."""
+
+    def __init__(self, routes: Sequence[Route]) -> None:
+        self._router = Router(routes, redirect_slashes=False, default=not_found_app)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._router(_as_sent(scope), receive, send)
+        await self._router({**scope, "path": scope["raw_path"].decode("latin-1")}, receive, send)
+
+
+class ControlApp(RoutedApp):
+    """Serves every path of the protocol but the infer routes, which the wire keeps to itself."""
+
+    def __init__(self, handlers: Handlers, config_json: ConfigJson, status_of: StatusOf, log: Log) -> None:
+        self._handlers = handlers
+        self._config_json = config_json
+        self._status_of = status_of
+        self._log = log
+        super().__init__(self._routes())
 
     def _routes(self) -> list[Route]:
         routes = [
@@ -110,7 +124,7 @@ class ControlApp:
         return json_answer(control_json.model_metadata(self._handlers.metadata.model(*_model_version(ask))))
 
     async def _config(self, ask: Ask) -> Response:
-        return json_text(config_to_json_text(self._handlers.configuration.of_model(*_model_version(ask))))
+        return json_text(self._config_json(self._handlers.configuration.of_model(*_model_version(ask))))
 
     async def _statistics(self, ask: Ask) -> Response:
         return json_answer(control_json.statistics(self._handlers.statistics.read(*_model_version(ask))))
@@ -137,19 +151,17 @@ class ControlApp:
         return refuse
 
 
-class MetricsApp:
+class MetricsApp(RoutedApp):
     """The metrics port: `/metrics`, and an empty answer at `/` for probes."""
 
     def __init__(self, text: Callable[[], str], status_of: StatusOf, log: Log) -> None:
         self._text = text
-        routes = [
-            Route("/", Endpoint({"GET": _nothing}, status_of, log)),
-            Route("/metrics", Endpoint({"GET": self._metrics}, status_of, log)),
-        ]
-        self._router = Router(routes, redirect_slashes=False, default=not_found_app)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._router(_as_sent(scope), receive, send)
+        super().__init__(
+            [
+                Route("/", Endpoint({"GET": _nothing}, status_of, log)),
+                Route("/metrics", Endpoint({"GET": self._metrics}, status_of, log)),
+            ]
+        )
 
     async def _metrics(self, ask: Ask) -> Response:
         return Response(self._text(), headers={"content-type": CONTENT_TYPE})
@@ -171,11 +183,6 @@ class MountedApps:
         await self._default(scope, receive, send)
 
 
-def _as_sent(scope: Scope) -> Scope:
-    """The scope with its path not percent-decoded."""
-    return {**scope, "path": scope["raw_path"].decode("latin-1")}
-
-
 def _both(action: Action) -> dict[str, Action]:
     return {"GET": action, "POST": action}
 
@@ -192,12 +199,8 @@ def _health(good: bool, sentence: str) -> Response:
     return empty_answer() if good else error_answer(_NOT_READY, sentence)
 
 
-def _nothing(ask: Ask) -> Awaitable[Response]:
-    return _ready_answer(empty_answer())
-
-
-async def _ready_answer(response: Response) -> Response:
-    return response
+async def _nothing(ask: Ask) -> Response:
+    return empty_answer()
 
 
 async def _infer_elsewhere(ask: Ask) -> Response:

@@ -90,8 +90,9 @@ class ControlLoop:
         self._stopping.set()
         with self._place:
             self._place.notify_all()
-        if self._threads[1].is_alive():
-            self._call_loop(self._loop.stop)
+        self._call_loop(self._loop.stop)
+        if self._threads[1].ident is None:
+            self._loop.close()  # never started
         deadline = time.monotonic() + timeout_s
         for thread in self._threads:
             if thread.is_alive():

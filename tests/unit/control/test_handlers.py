@@ -1,0 +1,102 @@
+import pytest
+from charonia.control.absent import Feature
+from charonia.control.metadata import TRITON_VERSION, TensorMetadata
+from charonia.core.errors import NotFoundError, UnavailableError, UnsupportedError
+from charonia.observe.statistics import BatchStatistics, Duration
+
+
+def test_health_follows_the_server(handlers, server):
+    assert handlers.health.live()
+    assert handlers.health.ready()
+    server.live = server.ready = False
+    assert not handlers.health.live()
+    assert not handlers.health.ready()
+
+
+def test_a_model_is_ready_while_an_instance_lives(handlers, models):
+    assert handlers.health.model_ready("id", -1)
+    models[0].live_instances = 0
+    assert not handlers.health.model_ready("id", -1)
+
+
+def test_a_loading_model_is_not_ready(handlers):
+    assert not handlers.health.model_ready("late", -1)
+
+
+def test_an_unknown_model_is_an_error_or_not_ready_as_asked(handlers):
+    with pytest.raises(NotFoundError):
+        handlers.health.model_ready("nope", -1)
+    assert not handlers.health.known_and_ready("nope", -1)
+    assert not handlers.health.known_and_ready("addsub", 2)
+    assert handlers.health.known_and_ready("addsub", 3)
+
+
+def test_server_metadata_names_the_triton_that_is_followed(handlers, server):
+    server.id = "mine"
+    metadata = handlers.metadata.server()
+    assert (metadata.name, metadata.version) == ("mine", TRITON_VERSION)
+    assert {"model_configuration", "statistics", "binary_tensor_data"} <= set(metadata.extensions)
+
+
+def test_model_metadata_has_the_batch_dimension(handlers):
+    metadata = handlers.metadata.model("id", -1)
+    assert metadata.inputs == (TensorMetadata("INPUT0", "FP32", (-1, -1)),)
+    assert metadata.platform == "python"
+
+
+def test_model_metadata_names_all_versions_or_the_one_asked_for(handlers):
+    assert handlers.metadata.model("addsub", -1).versions == ("1", "3")
+    assert handlers.metadata.model("addsub", 1).versions == ("1",)
+
+
+def test_platform_comes_before_backend(handlers):
+    metadata = handlers.metadata.model("addsub", -1)
+    assert metadata.platform == "onnxruntime_onnx"
+    assert metadata.outputs[1] == TensorMetadata("OUTPUT1", "BYTES", (4,))
+
+
+def test_statistics_are_read_at_one_moment_and_sorted(handlers, models):
+    counted = models[0].statistics
+    counted.queue = Duration(2, 300)
+    counted.batches = {4: BatchStatistics(), 1: BatchStatistics(Duration(7, 8))}
+    (record,) = handlers.statistics.read("id")
+    counted.queue.count = 99
+    assert record.inference["queue"].count == 2
+    assert [batch.batch_size for batch in record.batches] == [1, 4]
+    assert record.batches[0].compute_input.ns == 8
+
+
+def test_statistics_of_one_version_one_model_and_all(handlers):
+    def which(*asked):
+        return [(record.name, record.version) for record in handlers.statistics.read(*asked)]
+
+    assert which("addsub", 3) == [("addsub", "3")]
+    assert which("addsub") == [("addsub", "1"), ("addsub", "3")]
+    assert which() == [("addsub", "1"), ("addsub", "3"), ("id", "1")]
+
+
+@pytest.mark.parametrize("asked", [("nope", -1), ("addsub", 2)])
+def test_statistics_of_the_unknown_are_not_found(handlers, asked):
+    with pytest.raises(NotFoundError):
+        handlers.statistics.read(*asked)
+
+
+def test_index_lists_everything_or_what_is_ready(handlers):
+    assert [entry.name for entry in handlers.repository.index()] == ["addsub", "addsub", "bad", "id", "late", "shelf"]
+    assert [entry.name for entry in handlers.repository.index(ready_only=True)] == ["addsub", "addsub", "id"]
+
+
+@pytest.mark.parametrize("action", ["load", "unload"])
+def test_load_and_unload_are_refused_and_name_the_model(handlers, action):
+    with pytest.raises(UnavailableError, match=r"explicit model load / unload is not allowed") as caught:
+        getattr(handlers.repository, action)("id")
+    assert "'id'" in str(caught.value)
+    with pytest.raises(UnsupportedError, match="repository_name"):
+        getattr(handlers.repository, action)("id", "elsewhere")
+
+
+def test_absent_features_are_named(handlers):
+    with pytest.raises(UnsupportedError, match="trace settings"):
+        handlers.absent.refuse(Feature.TRACE, "id")
+    with pytest.raises(NotFoundError):
+        handlers.absent.refuse(Feature.TRACE, "nope")

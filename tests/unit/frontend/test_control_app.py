@@ -1,0 +1,305 @@
+import asyncio
+import json
+
+import pytest
+from charonia.config.json_form import config_to_json_text
+from charonia.core.errors import Code
+from charonia.frontend.asgi_bridge import AsgiBridge
+from charonia.frontend.control_app import ControlApp, MetricsApp, MountedApps
+from charonia.observe.statistics import BatchStatistics, Duration
+from charonia.testing.calls import FakeHttpCall
+
+STATUS = {Code.INVALID_ARGUMENT: 400, Code.NOT_FOUND: 404, Code.UNAVAILABLE: 503, Code.UNIMPLEMENTED: 501}
+
+
+@pytest.fixture
+def ask(handlers, log):
+    """ask("GET /v2", body) answers the call."""
+    bridge = AsgiBridge(
+        {
+            "http": ControlApp(handlers, config_to_json_text, STATUS.__getitem__, log),
+            "metrics": MetricsApp(lambda: "up 1\n", STATUS.__getitem__, log),
+        },
+        log,
+    )
+
+    def send(line, body=b"", listener="http"):
+        method, path = line.split(" ")
+        call = FakeHttpCall(method, path, body=body, listener=listener)
+        asyncio.run(bridge.serve(call))
+        assert call.ended
+        return call
+
+    return send
+
+
+def error_of(call):
+    document = json.loads(call.answer)
+    assert list(document) == ["error"]
+    assert call.answer_headers["content-type"] == "application/json"
+    return document["error"]
+
+
+def test_server_metadata(ask):
+    call = ask("GET /v2")
+    assert call.status == 200
+    assert call.answer.startswith(b'{"name":"triton","version":"2.73.0","extensions":["classification",')
+    assert call.answer_headers["content-length"] == str(len(call.answer))
+    assert call.answer_headers["content-type"] == "application/json"
+
+
+def test_model_metadata(ask):
+    assert ask("GET /v2/models/id").answer == (
+        b'{"name":"id","versions":["1"],"platform":"python",'
+        b'"inputs":[{"name":"INPUT0","datatype":"FP32","shape":[-1,-1]}],'
+        b'"outputs":[{"name":"OUTPUT0","datatype":"FP32","shape":[-1,-1]}]}'
+    )
+    assert json.loads(ask("GET /v2/models/addsub").answer)["versions"] == ["1", "3"]
+    assert json.loads(ask("GET /v2/models/addsub/versions/1").answer)["versions"] == ["1"]
+    assert json.loads(ask("GET /v2/models/addsub/versions/01").answer)["versions"] == ["1"]
+
+
+def test_config(ask):
+    config = json.loads(ask("GET /v2/models/addsub/versions/3/config").answer)
+    assert config["name"] == "addsub"
+    assert config["input"][1]["data_type"] == "TYPE_INT32"
+    assert config["max_batch_size"] == 0
+
+
+def test_statistics_of_a_fresh_model(ask):
+    zero = '{"count":0,"ns":0}'
+    names = ["success", "fail", "queue", "compute_input", "compute_infer", "compute_output", "cache_hit", "cache_miss"]
+    durations = ",".join(f'"{name}":{zero}' for name in names)
+    assert ask("GET /v2/models/id/stats").answer.decode() == (
+        '{"model_stats":[{"name":"id","version":"1","last_inference":0,"inference_count":0,"execution_count":0,'
+        f'"inference_stats":{{{durations}}},"response_stats":{{}},"batch_stats":[],"memory_usage":[]}}]}}'
+    )
+
+
+def test_statistics_with_batches(ask, models):
+    counted = models[0].statistics
+    counted.inference_count, counted.execution_count, counted.last_inference_ms = 8, 2, 1795967574523
+    counted.batches[4] = BatchStatistics(Duration(2, 10), Duration(2, 20), Duration(2, 30))
+    (stats,) = json.loads(ask("GET /v2/models/id/versions/1/stats").answer)["model_stats"]
+    assert (stats["inference_count"], stats["execution_count"], stats["last_inference"]) == (8, 2, 1795967574523)
+    assert json.dumps(stats["batch_stats"], separators=(",", ":")) == (
+        '[{"batch_size":4,"compute_input":{"count":2,"ns":10},"compute_infer":{"count":2,"ns":20},'
+        '"compute_output":{"count":2,"ns":30}}]'
+    )
+
+
+def test_statistics_of_all(ask):
+    stats = json.loads(ask("GET /v2/models/stats").answer)["model_stats"]
+    assert [(each["name"], each["version"]) for each in stats] == [("addsub", "1"), ("addsub", "3"), ("id", "1")]
+
+
+def test_index(ask):
+    assert ask("POST /v2/repository/index").answer == (
+        b'[{"name":"addsub","version":"1","state":"READY"},{"name":"addsub","version":"3","state":"READY"},'
+        b'{"name":"bad","version":"1","state":"UNAVAILABLE","reason":"no such file"},'
+        b'{"name":"id","version":"1","state":"READY"},{"name":"late","version":"1","state":"LOADING"},'
+        b'{"name":"shelf"}]'
+    )
+
+
+@pytest.mark.parametrize("path", ["/v2/repository/index", "/v2/repository/anything/index"])
+def test_index_of_ready_models(ask, path):
+    names = [entry["name"] for entry in json.loads(ask(f"POST {path}", b'{"ready":true}').answer)]
+    assert names == ["addsub", "addsub", "id"]
+    assert len(json.loads(ask(f"POST {path}", b'{"ready":false,"other":1}').answer)) == 6
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{",
+        b"[]",
+        b"null",
+        b"{} {}",
+        b'{"ready":"true"}',
+        b'{"ready":1}',
+        b'{"ready":null}',
+        b'{"ready":NaN}',
+        b"\xff\xfe",
+        b'{"x":' + b"[" * 200 + b"]" * 200 + b"}",
+        b"[" * 60000,
+        b'{"x":' + b"1" * 6000 + b"}",
+        b'{"x":"' + b"a" * 70000 + b'"}',
+    ],
+)
+def test_index_with_a_wrong_body(ask, body):
+    call = ask("POST /v2/repository/index", body)
+    assert call.status == 400
+    assert "repository index" in error_of(call)
+
+
+def test_brackets_in_strings_are_no_nesting(ask):
+    assert ask("POST /v2/repository/index", b'{"x":"\\"' + b"[" * 500 + b'"}').status == 200
+
+
+def test_health(ask, server, models):
+    for path in ("/v2/health/live", "/v2/health/ready", "/v2/models/id/ready", "/v2/models/addsub/versions/3/ready"):
+        call = ask(f"GET {path}")
+        assert (call.status, call.answer, call.answer_headers["content-length"]) == (200, b"", "0")
+    server.live = server.ready = False
+    models[0].live_instances = 0
+    for path in ("/v2/health/live", "/v2/health/ready", "/v2/models/id/ready", "/v2/models/late/ready"):
+        assert ask(f"GET {path}").status == 400
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "GET /v2/models/nope",
+        "GET /v2/models/nope/ready",
+        "GET /v2/models/nope/config",
+        "GET /v2/models/nope/stats",
+        "GET /v2/models/nope/trace/setting",
+        "POST /v2/models/nope/generate",
+        "GET /v2/models/i%64x",
+        "GET /v2/models/id%2Fconfig",
+        "GET /v2/models/%ff%00",
+    ],
+)
+def test_unknown_models(ask, line):
+    call = ask(line)
+    assert call.status == 404
+    assert error_of(call) != "Not Found"
+
+
+def test_unknown_versions_and_versions_too_large(ask):
+    assert "version 9" in error_of(ask("GET /v2/models/addsub/versions/9"))
+    assert ask("GET /v2/models/addsub/versions/0").status == 404
+    call = ask("GET /v2/models/addsub/versions/99999999999999999999/stats")
+    assert call.status == 400
+    assert "failed to get model version from specified version string" in error_of(call)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/v1",
+        "/v2/",
+        "/v2/nothing",
+        "/v2/models",
+        "/v2/models/",
+        "/v2/models/id/",
+        "/v2//models/id",
+        "//v2",
+        "/v2/models//config",
+        "/v2/models/id/versions/x",
+        "/v2/models/id/versions/-1/config",
+        "/v2/models/id/versions/%31",
+        "/v2/models/id/versions/1/trace/setting",
+        "/v2/health",
+        "/v2%2Fhealth/live",
+        "/metrics",
+    ],
+)
+def test_unknown_paths(ask, path):
+    for method in ("GET", "DELETE"):
+        call = ask(f"{method} {path}")
+        assert (call.status, error_of(call)) == (404, "Not Found")
+
+
+@pytest.mark.parametrize(
+    ("line", "allow"),
+    [
+        ("POST /v2", "GET, HEAD"),
+        ("OPTIONS /v2", "GET, HEAD"),
+        ("DELETE /v2/models/id", "GET, HEAD"),
+        ("POST /v2/models/id/config", "GET, HEAD"),
+        ("POST /v2/models/nope/ready", "GET, HEAD"),
+        ("POST /v2/models/stats", "GET, HEAD"),
+        ("GET /v2/repository/index", "POST"),
+        ("GET /v2/models/id/infer", "POST"),
+        ("PUT /v2/logging", "GET, HEAD, POST"),
+        ("POST /v2/systemsharedmemory/status", "GET, HEAD"),
+        ("GET /v2/systemsharedmemory/unregister", "POST"),
+        ("GET /v2/repository/models/id/load", "POST"),
+    ],
+)
+def test_wrong_methods(ask, line, allow):
+    call = ask(line)
+    assert (call.status, error_of(call)) == (405, "Method Not Allowed")
+    assert call.answer_headers["allow"] == allow
+
+
+def test_head_is_get_without_a_body(ask):
+    get, head = ask("GET /v2/models/id"), ask("HEAD /v2/models/id")
+    assert (head.status, head.answer) == (200, b"")
+    assert head.answer_headers == get.answer_headers
+
+
+def test_names_are_decoded_after_routing(ask):
+    assert ask("GET /v2/models/i%64").answer == ask("GET /v2/models/id").answer
+
+
+def test_load_and_unload(ask):
+    for action in ("load", "unload"):
+        call = ask(f"POST /v2/repository/models/id/{action}", b"{")
+        assert call.status == 503
+        assert "explicit model load / unload is not allowed" in error_of(call)
+        assert ask(f"POST /v2/repository/foo/models/id/{action}").status == 501
+
+
+@pytest.mark.parametrize(
+    ("line", "feature"),
+    [
+        ("GET /v2/trace/setting", "trace"),
+        ("POST /v2/models/id/trace/setting", "trace"),
+        ("GET /v2/logging", "log settings"),
+        ("GET /v2/systemsharedmemory/status", "system shared memory"),
+        ("POST /v2/systemsharedmemory/region/r/register", "system shared memory"),
+        ("POST /v2/cudasharedmemory/unregister", "CUDA shared memory"),
+        ("GET /v2/cudasharedmemory/region/x/status", "CUDA shared memory"),
+        ("POST /v2/models/id/generate", "generate"),
+        ("POST /v2/models/id/versions/1/generate_stream", "generate"),
+    ],
+)
+def test_absent_features(ask, line, feature):
+    call = ask(line)
+    assert call.status == 501
+    assert feature in error_of(call)
+
+
+def test_a_fault_is_answered_and_logged(ask, models, log):
+    models[0].statistics = None
+    call = ask("GET /v2/models/id/stats")
+    assert call.status == 500
+    assert "GET /v2/models/id/stats" in error_of(call)
+    assert "Traceback" in log.errors[0]
+    assert ask("GET /v2/models/addsub/stats").status == 200
+
+
+def test_metrics_port(ask):
+    call = ask("GET /metrics", listener="metrics")
+    assert (call.status, call.answer) == (200, b"up 1\n")
+    assert call.answer_headers["content-type"] == "text/plain; charset=utf-8"
+    root = ask("GET /", listener="metrics")
+    assert (root.status, root.answer) == (200, b"")
+    post = ask("POST /metrics", listener="metrics")
+    assert (post.status, error_of(post)) == (405, "Method Not Allowed")
+    assert ask("GET /metrics/", listener="metrics").status == 404
+
+
+def test_mounted_apps_get_their_prefix_only(log):
+    def app(name):
+        async def answer(scope, receive, send):
+            await send({"type": "http.response.start", "status": 200})
+            await send({"type": "http.response.body", "body": f"{name} {scope['root_path']} {scope['path']}".encode()})
+
+        return answer
+
+    bridge = AsgiBridge({"http": MountedApps(app("ours"), {"/a": app("a"), "/a/b": app("ab")})}, log)
+
+    def get(path):
+        call = FakeHttpCall("GET", path)
+        asyncio.run(bridge.serve(call))
+        return call.answer.decode()
+
+    assert get("/v2") == "ours  /v2"
+    assert get("/abc") == "ours  /abc"
+    assert get("/a/x%20y") == "a /a /a/x y"
+    assert get("/a/b") == "ab /a/b /a/b"

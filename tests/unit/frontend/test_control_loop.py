@@ -1,0 +1,131 @@
+import asyncio
+import queue
+import threading
+
+import pytest
+from charonia.frontend.control_loop import ControlLoop
+from charonia.testing.calls import FakeHttpCall, FakeRpcCall
+
+WAIT_S = 10
+
+
+class FakeWire:
+    """`take_control` blocks until a test puts a batch; `shutdown` makes it return [] from then on."""
+
+    def __init__(self):
+        self.batches = queue.Queue()
+        self.asked = queue.Queue()
+
+    def take_control(self, max_items, timeout_s):
+        self.asked.put(max_items)
+        batch = self.batches.get()
+        if isinstance(batch, BaseException):
+            raise batch
+        if batch is None:
+            self.batches.put(None)
+            return []
+        return batch
+
+    def shutdown(self):
+        self.batches.put(None)
+
+
+class FakeHttp:
+    """Answers when `release` is set."""
+
+    def __init__(self):
+        self.calls = queue.Queue()
+        self.gone = queue.Queue()
+        self.release = None
+
+    async def serve(self, call):
+        self.calls.put((call, threading.current_thread().name))
+        if call.path == "/bug":
+            raise ValueError("boom")
+        if call.path == "/hold":
+            self.release = asyncio.Event()
+            await self.release.wait()
+
+    def disconnected(self, key):
+        self.gone.put(key)
+        self.release.set()
+
+
+class FakeRpc:
+    def __init__(self):
+        self.calls = queue.Queue()
+
+    async def serve(self, call):
+        self.calls.put(call)
+
+
+@pytest.fixture
+def parts(log):
+    class Parts:
+        wire, http, rpc, deaths = FakeWire(), FakeHttp(), FakeRpc(), queue.Queue()
+
+    Parts.loop = ControlLoop(
+        Parts.wire, Parts.http, Parts.rpc, log, lambda name, error: Parts.deaths.put((name, error)), max_open_calls=2
+    )
+    Parts.loop.start()
+    yield Parts
+    Parts.wire.shutdown()
+    assert Parts.loop.stop(WAIT_S)
+
+
+def test_calls_reach_their_server_on_the_loops_thread(parts):
+    http, rpc = FakeHttpCall(), FakeRpcCall("/x")
+    parts.wire.batches.put([http, rpc])
+    assert parts.http.calls.get(timeout=WAIT_S) == (http, "control-loop")
+    assert parts.rpc.calls.get(timeout=WAIT_S) is rpc
+
+
+def test_no_more_is_taken_than_may_be_open(parts):
+    assert parts.wire.asked.get(timeout=WAIT_S) == 2
+    parts.wire.batches.put([FakeHttpCall(path="/hold", key=5)])
+    assert parts.wire.asked.get(timeout=WAIT_S) == 1
+    parts.http.calls.get(timeout=WAIT_S)
+    parts.wire.batches.put([5])
+    assert parts.http.gone.get(timeout=WAIT_S) == 5
+    parts.wire.asked.get(timeout=WAIT_S)
+    parts.wire.batches.put([FakeRpcCall("/x")])
+    parts.rpc.calls.get(timeout=WAIT_S)
+    assert parts.wire.asked.get(timeout=WAIT_S) >= 1
+
+
+def test_a_fault_in_one_call_is_logged_and_the_next_is_served(parts, log):
+    parts.wire.batches.put([FakeHttpCall(path="/bug"), FakeHttpCall(path="/fine")])
+    assert parts.http.calls.get(timeout=WAIT_S)[0].path == "/bug"
+    assert parts.http.calls.get(timeout=WAIT_S)[0].path == "/fine"
+    parts.wire.batches.put([FakeRpcCall("/x")])
+    parts.rpc.calls.get(timeout=WAIT_S)
+    assert "boom" in log.errors[0]
+
+
+def test_the_death_of_a_thread_is_told(parts, log):
+    error = OSError("the wire broke")
+    parts.wire.batches.put(error)
+    assert parts.deaths.get(timeout=WAIT_S) == ("control-take", error)
+    assert "the wire broke" in log.errors[0]
+
+
+def test_stop_drops_calls_in_work(parts):
+    parts.wire.batches.put([FakeHttpCall(path="/hold")])
+    parts.http.calls.get(timeout=WAIT_S)
+    parts.wire.shutdown()
+    assert parts.loop.stop(WAIT_S)
+    assert parts.deaths.empty()
+
+
+def test_stop_says_when_the_taker_is_not_woken(log):
+    wire = FakeWire()
+    loop = ControlLoop(wire, FakeHttp(), FakeRpc(), log, lambda name, error: None)
+    loop.start()
+    wire.asked.get(timeout=WAIT_S)
+    assert not loop.stop(0.01)
+    wire.shutdown()
+    assert loop.stop(WAIT_S)
+
+
+def test_a_loop_that_never_started_stops(log):
+    assert ControlLoop(FakeWire(), FakeHttp(), FakeRpc(), log, lambda name, error: None).stop(0)

@@ -1,0 +1,160 @@
+import asyncio
+
+import pytest
+from charonia.config import service_schema as schema
+from charonia.config.proto.pool import FILE_DESCRIPTOR_SET
+from charonia.core.errors import Code
+from charonia.frontend.control_rpc import SERVICE, ControlRpc
+from charonia.observe.statistics import BatchStatistics, Duration
+from charonia.testing.calls import FakeRpcCall
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
+
+
+@pytest.fixture
+def ask(handlers, log):
+    rpc = ControlRpc(handlers, log)
+
+    def send(method, message=b""):
+        raw = message if isinstance(message, bytes) else message.SerializeToString()
+        call = FakeRpcCall(f"/{SERVICE}/{method}", raw)
+        asyncio.run(rpc.serve(call))
+        assert call.answered
+        return call
+
+    send.paths = rpc.paths
+    return send
+
+
+def service_methods():
+    for file in FileDescriptorSet.FromString(FILE_DESCRIPTOR_SET).file:
+        for service in file.service:
+            if f"{file.package}.{service.name}" == SERVICE:
+                return {method.name for method in service.method}
+    raise AssertionError("the service is not in the descriptors")
+
+
+def test_every_method_of_the_service_has_an_answer(ask):
+    assert ask.paths == {f"/{SERVICE}/{method}" for method in service_methods()}
+    assert len(ask.paths) == 20
+
+
+def test_our_messages_are_the_clients(ask):
+    """The real client's classes read our answers."""
+    client = pytest.importorskip("tritonclient.grpc.service_pb2")
+    assert client.ServerMetadataResponse.FromString(ask("ServerMetadata").response).name == "triton"
+    request = client.ModelConfigRequest(name="id")
+    assert client.ModelConfigResponse.FromString(ask("ModelConfig", request).response).config.max_batch_size == 4
+
+
+def test_health(ask, server, models):
+    def values():
+        live = schema.ServerLiveResponse.FromString(ask("ServerLive").response).live
+        ready = schema.ServerReadyResponse.FromString(ask("ServerReady").response).ready
+        return live, ready
+
+    assert values() == (True, True)
+    server.ready = False
+    assert values() == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "ready"),
+    [("id", "", True), ("addsub", "3", True), ("addsub", "2", False), ("nope", "", False), ("late", "", False)],
+)
+def test_model_ready(ask, name, version, ready):
+    call = ask("ModelReady", schema.ModelReadyRequest(name=name, version=version))
+    assert schema.ModelReadyResponse.FromString(call.response).ready == ready
+
+
+def test_model_metadata(ask):
+    call = ask("ModelMetadata", schema.ModelMetadataRequest(name="addsub"))
+    metadata = schema.ModelMetadataResponse.FromString(call.response)
+    assert (metadata.name, list(metadata.versions), metadata.platform) == ("addsub", ["1", "3"], "onnxruntime_onnx")
+    assert [(t.name, t.datatype, list(t.shape)) for t in metadata.inputs] == [
+        ("INPUT0", "INT32", [4]),
+        ("INPUT1", "INT32", [4]),
+    ]
+    assert metadata.outputs[0].datatype == "BYTES"
+
+
+def test_statistics(ask, models):
+    counted = models[0].statistics
+    counted.success, counted.cache_hit, counted.inference_count = Duration(3, 30), Duration(1, 2), 3
+    counted.batches[1] = BatchStatistics(compute_infer=Duration(3, 9))
+    call = ask("ModelStatistics", schema.ModelStatisticsRequest(name="id", version="1"))
+    (stats,) = schema.ModelStatisticsResponse.FromString(call.response).model_stats
+    assert (stats.name, stats.version, stats.inference_count) == ("id", "1", 3)
+    assert (stats.inference_stats.success.ns, stats.inference_stats.cache_hit.count) == (30, 1)
+    assert (stats.batch_stats[0].batch_size, stats.batch_stats[0].compute_infer.ns) == (1, 9)
+    assert stats.inference_stats.HasField("fail")
+    everything = schema.ModelStatisticsResponse.FromString(ask("ModelStatistics").response)
+    assert len(everything.model_stats) == 3
+
+
+def test_index(ask):
+    entries = schema.RepositoryIndexResponse.FromString(ask("RepositoryIndex").response).models
+    assert [(e.name, e.version, e.state, e.reason) for e in entries][2:] == [
+        ("bad", "1", "UNAVAILABLE", "no such file"),
+        ("id", "1", "READY", ""),
+        ("late", "1", "LOADING", ""),
+        ("shelf", "", "", ""),
+    ]
+    ready = ask("RepositoryIndex", schema.RepositoryIndexRequest(ready=True))
+    assert len(schema.RepositoryIndexResponse.FromString(ready.response).models) == 3
+
+
+@pytest.mark.parametrize(
+    ("method", "message", "code", "words"),
+    [
+        ("ModelMetadata", schema.ModelMetadataRequest(name="nope"), Code.NOT_FOUND, "nope"),
+        ("ModelMetadata", schema.ModelMetadataRequest(), Code.NOT_FOUND, "''"),
+        ("ModelConfig", schema.ModelConfigRequest(name="addsub", version="9"), Code.NOT_FOUND, "version 9"),
+        ("ModelStatistics", schema.ModelStatisticsRequest(name="nope"), Code.NOT_FOUND, "nope"),
+        (
+            "ModelStatistics",
+            schema.ModelStatisticsRequest(name="id", version="x"),
+            Code.INVALID_ARGUMENT,
+            "failed to get model version from specified version string 'x'",
+        ),
+        (
+            "ModelReady",
+            schema.ModelReadyRequest(name="id", version="-1"),
+            Code.INVALID_ARGUMENT,
+            "failed to get model version from specified version string",
+        ),
+        ("ServerLive", b"\xff\xff\xff", Code.INVALID_ARGUMENT, "ServerLive"),
+        ("RepositoryIndex", schema.RepositoryIndexRequest(repository_name="r"), Code.UNIMPLEMENTED, "repository_name"),
+        (
+            "RepositoryModelLoad",
+            schema.RepositoryModelLoadRequest(model_name="id"),
+            Code.UNAVAILABLE,
+            "explicit model load / unload is not allowed",
+        ),
+        (
+            "RepositoryModelUnload",
+            schema.RepositoryModelUnloadRequest(model_name="id"),
+            Code.UNAVAILABLE,
+            "explicit model load / unload is not allowed",
+        ),
+        ("SystemSharedMemoryStatus", b"", Code.UNIMPLEMENTED, "system shared memory"),
+        ("CudaSharedMemoryRegister", b"", Code.UNIMPLEMENTED, "CUDA shared memory"),
+        ("TraceSetting", b"", Code.UNIMPLEMENTED, "trace settings"),
+        ("TraceSetting", schema.TraceSettingRequest(model_name="nope"), Code.NOT_FOUND, "nope"),
+        ("LogSettings", b"", Code.UNIMPLEMENTED, "log settings"),
+        ("ModelInfer", b"", Code.UNIMPLEMENTED, "inference"),
+        ("Nonsense", b"", Code.UNIMPLEMENTED, "Nonsense"),
+    ],
+)
+def test_refusals(ask, method, message, code, words):
+    failure = ask(method, message).failure
+    assert failure is not None
+    assert failure[0] == code
+    assert words in failure[1]
+
+
+def test_a_fault_is_answered_and_logged(ask, models, log):
+    models[0].statistics = None
+    code, sentence = ask("ModelStatistics", schema.ModelStatisticsRequest(name="id")).failure
+    assert code == Code.INTERNAL
+    assert "ModelStatistics" in sentence
+    assert "Traceback" in log.errors[0]

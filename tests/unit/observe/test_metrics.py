@@ -1,0 +1,141 @@
+import pytest
+from charonia.config.schema import ModelConfig
+from charonia.core.errors import InvalidArgumentError
+from charonia.observe.custom_metrics import MetricKind
+from charonia.observe.metrics import OWN_NAMES, Metrics, MetricsOptions, parse_metrics_config
+from charonia.observe.statistics import Duration
+from charonia.testing.models import FakeModel
+from prometheus_client.parser import text_string_to_metric_families
+
+COUNTERS = (
+    "nv_inference_request_success",
+    "nv_inference_count",
+    "nv_inference_exec_count",
+    "nv_inference_request_duration_us",
+    "nv_inference_queue_duration_us",
+    "nv_inference_compute_input_duration_us",
+    "nv_inference_compute_infer_duration_us",
+    "nv_inference_compute_output_duration_us",
+)
+
+
+def families(text):
+    return {family.name: family for family in text_string_to_metric_families(text)}
+
+
+def text_of(*models, **options):
+    return Metrics(lambda: models, MetricsOptions(**options)).text()
+
+
+def test_everything_is_there_and_zero_from_load_on():
+    lines = text_of(FakeModel("m")).splitlines()
+    for name in COUNTERS:
+        assert f"# TYPE {name} counter" in lines
+        assert f'{name}{{model="m",version="1"}} 0' in lines
+    for reason in ("REJECTED", "CANCELED", "BACKEND", "OTHER"):
+        assert f'nv_inference_request_failure{{model="m",reason="{reason}",version="1"}} 0' in lines
+    assert "# TYPE nv_inference_pending_request_count gauge" in lines
+    assert 'nv_inference_pending_request_count{model="m",version="1"} 0' in lines
+    assert 'nv_model_load_duration_secs{model="m",version="1"} 0' in lines
+    assert "nv_pinned_memory_pool_total_bytes 0" in lines
+    assert "nv_pinned_memory_pool_used_bytes 0" in lines
+
+
+def test_values_come_from_the_statistics():
+    model = FakeModel("m", 3, pending_count=4)
+    counted = model.statistics
+    counted.success, counted.queue = Duration(2, 5_999), Duration(2, 1_000_000)
+    counted.compute_input, counted.compute_infer, counted.compute_output = (
+        Duration(2, 1000),
+        Duration(2, 2000),
+        Duration(2, 3000),
+    )
+    counted.inference_count, counted.execution_count, counted.load_duration_ns = 8, 1, 1_500_000_000
+    counted.failures["REJECTED"] = 7
+    lines = text_of(model).splitlines()
+    for name, value in {
+        "nv_inference_request_success": 2,
+        "nv_inference_count": 8,
+        "nv_inference_exec_count": 1,
+        "nv_inference_request_duration_us": 5,
+        "nv_inference_queue_duration_us": 1000,
+        "nv_inference_compute_input_duration_us": 1,
+        "nv_inference_compute_infer_duration_us": 2,
+        "nv_inference_compute_output_duration_us": 3,
+        "nv_inference_pending_request_count": 4,
+        "nv_model_load_duration_secs": 1.5,
+    }.items():
+        assert f'{name}{{model="m",version="3"}} {value}' in lines
+    assert 'nv_inference_request_failure{model="m",reason="REJECTED",version="3"} 7' in lines
+
+
+def test_latency_histograms_are_cumulative_seconds():
+    model = FakeModel("m")
+    for ns in (50_000, 2_000_000, 2_000_000, 120_000_000_000):
+        model.statistics.queue_latency.observe(ns)
+    text = text_of(model)
+    prefix = 'charonia_request_latency_seconds_bucket{model="m",phase="queue",version="1",le='
+    assert f'{prefix}"0.0001"}} 1' in text
+    assert f'{prefix}"0.0025"}} 3' in text
+    assert f'{prefix}"60"}} 3' in text
+    assert f'{prefix}"+Inf"}} 4' in text
+    assert 'charonia_request_latency_seconds_count{model="m",phase="queue",version="1"} 4' in text
+    assert 'charonia_request_latency_seconds_sum{model="m",phase="queue",version="1"} 120.00405' in text
+    samples = families(text)["charonia_request_latency_seconds"].samples
+    assert {sample.labels["phase"] for sample in samples} == {"queue", "compute", "total"}
+
+
+def test_each_family_stands_once_with_all_models():
+    text = text_of(FakeModel("a"), FakeModel("b", 1), FakeModel("b", 2))
+    assert text.count("# TYPE nv_inference_count ") == 1
+    samples = families(text)["nv_inference_count"].samples
+    assert [(s.labels["model"], s.labels["version"]) for s in samples] == [("a", "1"), ("b", "1"), ("b", "2")]
+
+
+def test_counter_latencies_can_be_left_out():
+    text = text_of(FakeModel("m"), counter_latencies=False)
+    assert "_duration_us" not in text
+    assert "nv_inference_count" in text
+    assert "nv_model_load_duration_secs" in text
+
+
+def test_tags_of_the_config_and_further_labels_are_sorted_in():
+    config = ModelConfig()
+    config.metric_tags["team.x"] = 'a"b\\c\n'
+    text = Metrics(lambda: [FakeModel("m", 1, config)], MetricsOptions(), labels=lambda model: {"gpu_uuid": "G"}).text()
+    assert r'nv_inference_count{_team_x="a\"b\\c\n",gpu_uuid="G",model="m",version="1"} 0' in text
+    (sample,) = families(text)["nv_inference_count"].samples
+    assert sample.labels["_team_x"] == 'a"b\\c\n'
+
+
+def test_the_servers_own_families_are_reserved():
+    metrics = Metrics(lambda: [FakeModel("m")], MetricsOptions())
+    written = set(families(metrics.text())) | {"nv_cpu_utilization", "nv_gpu_power_usage"}
+    assert written <= OWN_NAMES
+    with pytest.raises(InvalidArgumentError, match="server's own"):
+        metrics.custom.family("nv_inference_count", "mine", MetricKind.COUNTER)
+
+
+def test_custom_metrics_and_parts_are_in_the_output():
+    class Part:
+        def write(self, out):
+            out.single("part_total", "gauge", "p", 1)
+
+    metrics = Metrics(list, MetricsOptions(), [Part()], pinned_memory=lambda: (10, 3))
+    metrics.custom.family("mine", "m", MetricKind.GAUGE).metric({}).set(2.5)
+    text = metrics.text()
+    assert "part_total 1\n" in text
+    assert "mine 2.5\n" in text
+    assert "nv_pinned_memory_pool_used_bytes 3\n" in text
+
+
+def test_metrics_config():
+    assert parse_metrics_config({}) == MetricsOptions()
+    options = parse_metrics_config(
+        {"counter_latencies": "false", "summary_latencies": "TRUE", "summary_quantiles": "0.5:0.05"}
+    )
+    assert options == MetricsOptions(counter_latencies=False, summary_latencies=True, summary_quantiles="0.5:0.05")
+    with pytest.raises(InvalidArgumentError, match="counter_latencies is true or false, got 'no'"):
+        parse_metrics_config({"counter_latencies": "no"})
+    with pytest.raises(InvalidArgumentError, match="'nope'"):
+        parse_metrics_config({"nope": "true"})
