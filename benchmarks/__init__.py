@@ -1,0 +1,1 @@
+"""Programs that measure Charonia beside other things, and what they measured."""
