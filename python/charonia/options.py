@@ -42,6 +42,7 @@ class ServerOptions:
     strict_readiness: bool = True
     model_control_mode: str = "none"
     load_model: Sequence[str] = ()
+    model_config_name: str = ""
     model_load_thread_count: int = 4
     model_load_retry_count: int = 0
 

@@ -112,7 +112,7 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
         _works("model-load-thread-count", integer, "How many models load at the same time (default: 4)."),
         _works("model-load-retry-count", integer, "How often a failed load is tried again (default: 0)."),
         _no_effect("repository-poll-secs", integer, "Pause between looks at the repository under poll control."),
-        _later("model-config-name", "Prefer configs/<name>.pbtxt over config.pbtxt."),
+        _works("model-config-name", text, "Prefer a model's configs/<name>.pbtxt over its config.pbtxt.", "NAME"),
         _later("model-namespacing", "Let repositories hold models of the same name.", _OFF),
         _no_effect("enable-peer-access", boolean, "Direct copies between GPUs."),
     ),

@@ -1,0 +1,128 @@
+"""`charonia serve`: a server that lives until a signal ends it. Gives the process's exit code."""
+
+import os
+import signal
+import sys
+import threading
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from charonia.cli.parse import ParsedFlags
+from charonia.core.errors import CharoniaError
+
+if TYPE_CHECKING:
+    from charonia.server import Server
+
+OK = 0
+FAILED = 1
+# An inline model that computes in pure Python took JSON throughput from 47k/s to 2.8k at Python's 5 ms, to 19k at this.
+_SWITCH_INTERVAL_S = 1e-4
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class StopSignals:
+    """Waits for the first SIGTERM or SIGINT; later ones change nothing, the stop goes on.
+
+    A pipe, not an Event: a signal's handler may run while the main thread holds the Event's own lock.
+    """
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._read, self._write = os.pipe()
+        for number in _SIGNALS:
+            signal.signal(number, self._note)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if not self.number:
+            self.number = number
+            self.set()
+
+    def set(self) -> None:
+        """End the wait, also without a signal."""
+        os.write(self._write, b".")
+
+    def wait(self) -> None:
+        os.read(self._read, 1)
+
+
+def run_server(parsed: ParsedFlags) -> int:
+    """Serve until told to stop. 0 after an orderly stop; 1 if the start failed or the stop took too long."""
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)
+    signals = StopSignals()
+    from charonia.server import Server
+
+    try:
+        server = Server(parsed.options)
+    except (CharoniaError, OSError) as error:
+        print(f"error: creating server: {error}", file=sys.stderr)
+        return FAILED
+    for remark in parsed.remarks:
+        server.log.info(remark)
+    code = _serve(server, signals)
+    server.log.close()
+    if code != OK:
+        _leave_now(code)
+    return code
+
+
+def _serve(server: "Server", signals: StopSignals) -> int:
+    start = _Start(server, signals)
+    try:
+        server.open()
+    except CharoniaError as error:
+        server.log.error(str(error))
+        return FAILED
+    start.begin()
+    signals.wait()
+    if start.failure:
+        server.log.error(f"error: creating server: {start.failure}")
+    else:
+        server.log.info(f"Signal ({signals.number}) received: stopping")
+    server.begin_stop()
+    loading_ended = start.join(server.options.exit_timeout_secs)
+    in_order = server.stop() and loading_ended
+    if not in_order:
+        server.log.error("exit timeout expired: something was still busy, exiting immediately")
+    return OK if in_order and not start.failure else FAILED
+
+
+class _Start:
+    """Loads the models on a thread of its own, so that a signal is heard meanwhile."""
+
+    def __init__(self, server: "Server", signals: StopSignals) -> None:
+        self._server = server
+        self._signals = signals
+        self.failure = ""
+        self._thread = threading.Thread(target=self._load, name="load-all", daemon=True)
+
+    def begin(self) -> None:
+        self._thread.start()
+
+    def join(self, timeout_s: float) -> bool:
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def _load(self) -> None:
+        server = self._server
+        try:
+            report = server.load()
+        except Exception as error:
+            self._fail(str(error) if isinstance(error, CharoniaError) else repr(error))
+            return
+        if not report.complete:
+            server.log.error("failed to load all models:\n" + "\n".join(report.failed))
+            if server.options.exit_on_error and not self._signals.number:
+                self._fail("failed to load all models (--exit-on-error=false serves those that loaded)")
+                return
+        server.log_listeners()
+
+    def _fail(self, reason: str) -> None:
+        self.failure = reason
+        self._signals.set()
+
+
+def _leave_now(code: int) -> None:
+    """End the process without waiting for threads that are stuck in a model's code."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

@@ -1,0 +1,27 @@
+"""Puts the control plane together. Imported late: it brings starlette and protobuf's service messages."""
+
+from collections.abc import Callable
+
+from charonia._wire import WireServer, http_status
+from charonia.config.json_form import config_to_json_text
+from charonia.control.handlers import Handlers
+from charonia.core.log import Log
+from charonia.frontend.asgi_bridge import AsgiBridge
+from charonia.frontend.control_app import ControlApp, MetricsApp
+from charonia.frontend.control_loop import ControlLoop
+from charonia.frontend.control_rpc import ControlRpc
+
+
+def control_loop(
+    wire: WireServer,
+    handlers: Handlers,
+    metrics_text: Callable[[], str],
+    on_death: Callable[[str, BaseException], None],
+    log: Log,
+) -> ControlLoop:
+    """The loop over `wire`, not started."""
+    apps = {
+        "http": ControlApp(handlers, config_to_json_text, http_status, log),
+        "metrics": MetricsApp(metrics_text, http_status, log),
+    }
+    return ControlLoop(wire, AsgiBridge(apps, log), ControlRpc(handlers, log), log, on_death)

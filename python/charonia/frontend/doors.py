@@ -1,0 +1,147 @@
+"""The wire with everything that serves it: listeners, ingress, control plane, and the table for health questions."""
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from itertools import count
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from charonia._wire import WireOptions, WireServer
+from charonia.core.errors import UnavailableError
+from charonia.core.log import Log
+from charonia.core.protocols import Bell, Submitter
+from charonia.engine.engine import ModelDirectory
+from charonia.frontend.ingress import Ingress, WireBell
+from charonia.options import ServerOptions
+
+if TYPE_CHECKING:
+    from charonia.control.handlers import Handlers
+    from charonia.frontend.control_loop import ControlLoop
+
+OnDeath = Callable[[str, BaseException], None]
+Readiness = Mapping[tuple[str, str], tuple[bool, int]]
+"""By (name, version as text, "" for the default): ready, and the route of its idle instances."""
+
+
+class Doors:
+    """The network side of one server. Made closed; `open` binds.
+
+    Args:
+        on_death: told when one of the threads ends by a bug.
+    """
+
+    def __init__(
+        self,
+        options: ServerOptions,
+        server_header: str,
+        submitter: Submitter,
+        directory: ModelDirectory,
+        on_death: OnDeath,
+        log: Log,
+    ) -> None:
+        self._options = options
+        self._log = log
+        self._on_death = on_death
+        self._wire = WireServer(_wire_options(options, server_header))
+        self._ingress = Ingress(self._wire, submitter, directory, on_death)
+        self._control: ControlLoop | None = None
+        self._control_starter: threading.Thread | None = None
+        self._routes = count(1)
+
+    def open(self) -> None:
+        """Listen, and take calls.
+
+        Raises:
+            UnavailableError: a port is taken, or its address is not this machine's.
+        """
+        try:
+            self._wire.start()
+        except OSError as error:
+            raise UnavailableError(f"failed to open the ports: {error}") from None
+        self._ingress.start()
+
+    def serve_control(self, handlers: "Handlers", metrics_text: Callable[[], str]) -> None:
+        """Answer everything that is no inference.
+
+        Returns at once: what this needs is imported while models load, and calls that come earlier wait in the wire.
+        """
+        self._control_starter = threading.Thread(
+            target=self._start_control, args=(handlers, metrics_text), name="control-start", daemon=True
+        )
+        self._control_starter.start()
+
+    def _start_control(self, handlers: "Handlers", metrics_text: Callable[[], str]) -> None:
+        try:
+            from charonia.frontend.control_plane import control_loop
+
+            self._control = control_loop(self._wire, handlers, metrics_text, self._on_death, self._log)
+            self._control.start()
+        except BaseException as error:
+            self._on_death("control-start", error)
+
+    def publish(self, live: bool, ready: bool, models: Readiness) -> None:
+        """What health and readiness questions are answered from, from now on."""
+        self._wire.publish(live, ready, models)
+
+    def new_bell(self) -> tuple[Bell, int]:
+        """A bell for the instances of one model version, and the route that `publish` knows it by."""
+        route = next(self._routes)
+        return WireBell(self._wire, route, self._ingress), route
+
+    def listeners(self) -> Iterable[tuple[str, str, int]]:
+        """(service, address, real port) of each open listener, in Triton's order."""
+        options = self._options
+        for name, address, port in (
+            ("GRPCInferenceService", options.grpc_address, self._wire.grpc_port),
+            ("HTTPService", options.http_address, self._wire.http_port),
+            ("Metrics Service", options.metrics_address or options.http_address, self._wire.metrics_port),
+        ):
+            if port is not None:
+                yield name, address, port
+
+    @property
+    def ports(self) -> dict[str, int | None]:
+        """The real ports of "http", "grpc" and "metrics"; None for a closed one."""
+        return {"http": self._wire.http_port, "grpc": self._wire.grpc_port, "metrics": self._wire.metrics_port}
+
+    @property
+    def unsettled_calls(self) -> int:
+        """Inference calls of the network that have no answer yet."""
+        return self._wire.counters().unsettled_calls
+
+    def refuse(self, reason: str) -> None:
+        """No new connections; new calls on old connections are refused with `reason`; those accepted go on."""
+        self._wire.set_exiting()
+        self._wire.stop_accepting()
+        self._ingress.refuse_new(reason)
+
+    def close(self, timeout_s: float) -> bool:
+        """Wait until answers are flushed, close everything, end all threads. False if the time ran out."""
+        deadline = monotonic() + timeout_s
+        self._ingress.stop()
+        flushed = self._wire.shutdown(timeout_s)
+        self._ingress.join(max(0.1, deadline - monotonic()))
+        if self._control_starter is not None:
+            self._control_starter.join(max(0.1, deadline - monotonic()))
+        if self._control is not None:
+            self._control.stop(max(0.1, deadline - monotonic()))
+        return flushed
+
+
+def _wire_options(options: ServerOptions, server_header: str) -> WireOptions:
+    from charonia.config.proto.pool import FILE_DESCRIPTOR_SET
+
+    return WireOptions(
+        http_address=options.http_address,
+        http_port=options.http_port if options.allow_http else None,
+        grpc_address=options.grpc_address,
+        grpc_port=options.grpc_port if options.allow_grpc else None,
+        metrics_address=options.metrics_address or options.http_address,
+        metrics_port=options.metrics_port if options.allow_metrics else None,
+        http_threads=options.http_thread_count,
+        reuse_http_port=options.reuse_http_port,
+        reuse_grpc_port=options.reuse_grpc_port,
+        http_max_input_bytes=options.http_max_input_size,
+        server_header=server_header,
+        file_descriptor_set=FILE_DESCRIPTOR_SET,
+    )

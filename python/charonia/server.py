@@ -1,0 +1,317 @@
+"""One server, put together: what is made, in which order it starts, and in which order it stops.
+
+start  ports open (live, not ready) → models load, each served as soon as it is up → ready
+stop   exiting is published → no new connections, no new calls → accepted calls are answered, up to the limit →
+       what is left is failed, instances end, models are unloaded → answers are flushed → threads end
+"""
+
+import json
+import threading
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from charonia import __version__
+from charonia.backends.base import ServerFacts
+from charonia.backends.cores import available_cores
+from charonia.backends.gpus import visible_gpus
+from charonia.backends.placement import Devices
+from charonia.backends.registry import BackendRegistry
+from charonia.config.model_config import ConfigOptions
+from charonia.core.clock import MonotonicClock
+from charonia.core.protocols import Bell
+from charonia.engine.engine import Engine
+from charonia.engine.inproc import InprocClient
+from charonia.engine.model import ModelServices, ModelVersion
+from charonia.observe.cpu import CpuMetrics
+from charonia.observe.gpu import open_gpu_metrics
+from charonia.observe.log import LogSettings, ServerLog
+from charonia.observe.metrics import Metrics, MetricWriter, parse_metrics_config
+from charonia.options import EVERY_MODEL, ServerOptions
+from charonia.repository.directory import ANY_VERSION, Directory
+from charonia.repository.lifecycle import ModelLifecycle
+from charonia.repository.loader import LoaderParts, ModelLoader
+from charonia.repository.readiness import server_ready
+from charonia.repository.scan import Scan, scan
+from charonia.repository.table import model_table, table
+from charonia.scheduling.bell import ConditionBell
+from charonia.scheduling.timer import Timer
+
+if TYPE_CHECKING:
+    from charonia.frontend.doors import Doors
+
+# What unloading and flushing may take beyond the exit time-out when nothing is stuck.
+_CLOSE_S = 5.0
+_STOPPING = "the server is stopping and takes no new requests"
+
+
+@dataclass(frozen=True, slots=True)
+class StartReport:
+    """What came of loading: `failed` has a sentence for each model that was asked for and does not serve."""
+
+    failed: tuple[str, ...]
+
+    @property
+    def complete(self) -> bool:
+        return not self.failed
+
+
+class Server:
+    """A server in this process. `open`, then `load`, later `stop`; nothing here touches signals.
+
+    Args:
+        options: checked by `ServerOptions.check`.
+        log: where it writes; by default as the options say.
+
+    Raises:
+        OSError: the log file can't be opened.
+    """
+
+    def __init__(self, options: ServerOptions, log: ServerLog | None = None) -> None:
+        self.options = options
+        self.log = log or ServerLog(log_settings(options))
+        self.clock = MonotonicClock()
+        self._publishing = threading.Lock()
+        self._dead: list[str] = []
+        self._loaded = False
+        self._exiting = False
+        self._doors: Doors | None = None
+        self._timer = Timer(self.clock, lambda error: self._on_death("timer", error))
+        self.registry = BackendRegistry(_backend_directory(options), options.backend_config)
+        self.lifecycle: ModelLifecycle[ModelVersion] = ModelLifecycle(
+            self.log,
+            threads=options.model_load_thread_count,
+            retries=options.model_load_retry_count,
+            on_change=self._publish,
+        )
+        self.engine = Engine(self.lifecycle)
+        self.client = InprocClient(self.engine, self.clock)
+        self.metrics = self._make_metrics()
+        self._loader = ModelLoader(self._loader_parts())
+
+    def _loader_parts(self) -> LoaderParts:
+        options = self.options
+        gpus = tuple(gpu.index for gpu in visible_gpus())
+        return LoaderParts(
+            self.registry,
+            Devices(gpus, available_cores(), options.no_gpu),
+            ModelServices(self.clock, self._timer, self.engine, self._on_death),
+            self._facts(),
+            ConfigOptions(not options.disable_auto_complete_config, options.model_config_name, gpus=gpus),
+            self._new_bell,
+        )
+
+    def _facts(self) -> ServerFacts:
+        options = self.options
+        return ServerFacts(
+            backend_directory=_backend_directory(options),
+            log_verbose=options.log_verbose,
+            exit_timeout_s=float(options.exit_timeout_secs),
+            auto_complete=not options.disable_auto_complete_config,
+            log=self.log,
+        )
+
+    def _make_metrics(self) -> Metrics:
+        options = self.options
+        interval_ns = int(options.metrics_interval_ms * 1e6)
+        parts: list[MetricWriter] = []
+        if options.allow_metrics and options.allow_cpu_metrics:
+            parts.append(CpuMetrics(self.clock, interval_ns))
+        if options.allow_metrics and options.allow_gpu_metrics:
+            gpu = open_gpu_metrics(self.clock, interval_ns, self.log)
+            parts += [gpu] if gpu is not None else []
+        return Metrics(lambda: self.models.loaded(), parse_metrics_config(options.metrics_config), parts)
+
+    @property
+    def id(self) -> str:
+        return self.options.id
+
+    @property
+    def live(self) -> bool:
+        return not self._dead
+
+    @property
+    def ready(self) -> bool:
+        return server_ready(
+            live=self.live,
+            loaded=self._loaded,
+            exiting=self._exiting,
+            strict=self.options.strict_readiness,
+            wanted=self.lifecycle.wanted_ready(),
+        )
+
+    @property
+    def models(self) -> Directory[ModelVersion]:
+        """The models at this moment."""
+        return self.lifecycle.directory
+
+    @property
+    def ports(self) -> dict[str, int | None]:
+        """The real ports of "http", "grpc" and "metrics", None where there is no listener."""
+        return self._doors.ports if self._doors is not None else {"http": None, "grpc": None, "metrics": None}
+
+    def open(self) -> None:
+        """Start the threads and open the ports: from now on live, not ready, and inference is told that models load.
+
+        Raises:
+            UnavailableError: a port is taken.
+        """
+        self._timer.start()
+        if not _wants_network(self.options):
+            return
+        from charonia.control.handlers import Handlers
+        from charonia.frontend.doors import Doors
+
+        doors = Doors(self.options, f"charonia/{__version__}", self.engine, self.lifecycle, self._on_death, self.log)
+        doors.open()
+        self._doors = doors
+        self._publish()
+        doors.serve_control(Handlers.over(self, lambda: self.models), self.metrics.text)
+
+    def load(self) -> StartReport:
+        """Load the models of the start, and wait until each has been tried. Logs the tables.
+
+        Raises:
+            InvalidArgumentError: a repository can't be read.
+        """
+        found = scan(self.options.model_repository)
+        for warning in (*found.warnings, *(each for model in found.models.values() for each in model.warnings)):
+            self.log.warning(warning)
+        unusable = {name: _duplicate(name, places) for name, places in found.duplicates.items()}
+        for reason in unusable.values():
+            self.log.error(reason)
+        self.lifecycle.know(found.models, unusable)
+        wanted = self._wanted(found)
+        self.lifecycle.ask(wanted)
+        self.lifecycle.load(self._loader.plan([found.models[name] for name in wanted if name in found.models]))
+        self._loaded = True
+        self._publish()
+        self._log_tables()
+        return StartReport(tuple(self._failures(wanted)))
+
+    def _wanted(self, found: Scan) -> list[str]:
+        """The models to load at start. Names that no repository has are among them: they count as failed."""
+        everything = sorted((*found.models, *found.duplicates))
+        if self.options.model_control_mode == "none" or EVERY_MODEL in self.options.load_model:
+            return everything
+        names = list(dict.fromkeys(self.options.load_model))
+        for name in names:
+            if name not in everything:
+                self.lifecycle.know(
+                    (), {name: f"model '{name}' is in no repository; there are: {', '.join(everything)}"}
+                )
+        return names
+
+    def _failures(self, wanted: list[str]) -> list[str]:
+        serving = self.models.serving
+        reasons: dict[str, list[str]] = {}
+        for entry in self.models.index():
+            if entry.reason:
+                reasons.setdefault(entry.name, []).append(entry.reason)
+        return [
+            f"model '{name}': {'; '.join(reasons.get(name, ['not loaded']))}"
+            for name in wanted
+            if (name, ANY_VERSION) not in serving
+        ]
+
+    def _log_tables(self) -> None:
+        backends = [(name, "embedded", _shown_config(self.registry, name)) for name in self.registry.made()]
+        self.log.table(table(("Repository Agent", "Path"), ()))
+        self.log.table(table(("Backend", "Path", "Config"), backends))
+        self.log.table(model_table(entry for entry in self.models.index() if entry.state is not None))
+
+    def log_listeners(self) -> None:
+        """One line for each open port, with the real number."""
+        for name, address, port in self._doors.listeners() if self._doors is not None else ():
+            shown = f"[{address}]" if ":" in address else address
+            self.log.info(f"Started {name} at {shown}:{port}")
+
+    def begin_stop(self) -> None:
+        """The first half of a stop, which takes no time: nothing new is accepted any more. Ends loads soon."""
+        if self._exiting:
+            return
+        self._exiting = True
+        self.lifecycle.abort()
+        self._publish()
+        if self._doors is not None:
+            self._doors.refuse(_STOPPING)
+
+    def stop(self) -> bool:
+        """Stop in order. False if something was still busy after the exit time-out, or did not end."""
+        self.begin_stop()
+        idle = self._wait_idle(monotonic() + self.options.exit_timeout_secs)
+        unloaded = self.lifecycle.stop(_CLOSE_S if idle else 0.0)
+        flushed = self._doors.close(_CLOSE_S) if self._doors is not None else True
+        self._timer.stop()
+        if unloaded:
+            self.registry.close()
+        return idle and unloaded and flushed
+
+    def _wait_idle(self, deadline: float) -> bool:
+        busy = [model for model in self.models.loaded() if model.in_flight]
+        if busy:
+            count = sum(model.in_flight for model in busy)
+            self.log.info(
+                f"waiting up to {self.options.exit_timeout_secs} s for {count} requests in flight "
+                f"({', '.join(model.name for model in busy)})"
+            )
+        return all(model.wait_idle(max(0.0, deadline - monotonic())) for model in self.models.loaded())
+
+    def _new_bell(self) -> tuple[Bell, int]:
+        return self._doors.new_bell() if self._doors is not None else (ConditionBell(), 0)
+
+    def _on_death(self, name: str, error: BaseException) -> None:
+        """A thread of ours ended by a bug: the server goes on as well as it can, and is not live any more."""
+        self._dead.append(name)
+        self.log.error(f"thread '{name}' ended by an error, the server is not live any more: {error!r}")
+        self.log.error("".join(traceback.format_exception(error)))
+        self._publish()
+
+    def _publish(self) -> None:
+        """Give the wire the present state. Under a lock, so that an older state never overtakes a newer one."""
+        doors = self._doors
+        if doors is None:
+            return
+        with self._publishing:
+            doors.publish(self.live, self.ready, readiness_table(self.models))
+
+
+def log_settings(options: ServerOptions) -> LogSettings:
+    return LogSettings(
+        info=options.log_info,
+        warning=options.log_warning,
+        error=options.log_error,
+        verbose_level=options.log_verbose,
+        format=options.log_format,
+        file=options.log_file,
+    )
+
+
+def readiness_table(models: Directory[ModelVersion]) -> dict[tuple[str, str], tuple[bool, int]]:
+    """By (name, version), "" for the default version: whether it is ready, and where its instances wait."""
+    rows: dict[tuple[str, str], tuple[bool, int]] = {}
+    for entry in models.index():
+        rows[entry.name, ""] = (False, 0)
+        if entry.version is not None:
+            rows[entry.name, str(entry.version)] = (False, 0)
+    for (name, version), model in models.serving.items():
+        rows[name, "" if version == ANY_VERSION else str(version)] = (model.live_instances > 0, model.route)
+    return rows
+
+
+def _wants_network(options: ServerOptions) -> bool:
+    return options.allow_http or options.allow_grpc or options.allow_metrics
+
+
+def _backend_directory(options: ServerOptions) -> Path | None:
+    return Path(options.backend_directory) if options.backend_directory else None
+
+
+def _duplicate(name: str, places: tuple[str, ...]) -> str:
+    return f"model appears in two or more repositories: '{name}' is in {', '.join(places)}"
+
+
+def _shown_config(registry: BackendRegistry, name: str) -> str:
+    return json.dumps({"cmdline": registry.config_for(name)})

@@ -1,0 +1,66 @@
+"""The truth tables of docs/readiness.md are what the code does."""
+
+from collections.abc import Iterator
+from itertools import product, takewhile
+from pathlib import Path
+
+import pytest
+from charonia.repository.readiness import given_up, server_ready, version_ready
+from charonia.repository.states import State
+
+PAGE = Path(__file__).parents[3] / "docs" / "readiness.md"
+YES_NO = {"yes": (True,), "no": (False,), "any": (True, False)}
+
+
+def rows(name: str) -> list[list[str]]:
+    """The body of the table that follows the mark."""
+    lines = PAGE.read_text().split(f"<!-- table: {name} -->\n")[1].splitlines()
+    table = list(takewhile(lambda line: line.startswith("|"), lines))
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table[2:]]
+
+
+def server_cases() -> Iterator[tuple[tuple[bool, ...], bool]]:
+    for *inputs, ready in rows("server"):
+        for case in product(*(YES_NO[cell] for cell in inputs)):
+            yield case, ready == "yes"
+
+
+@pytest.mark.parametrize("row", rows("version"), ids=" ".join)
+def test_versions(row: list[str]) -> None:
+    state, instances, ready = row
+    assert version_ready(State(state), int(instances.split()[0])) is (ready == "yes")
+
+
+def test_the_version_table_has_every_state() -> None:
+    assert {row[0] for row in rows("version")} == set(State)
+
+
+@pytest.mark.parametrize(("case", "ready"), list(server_cases()))
+def test_servers(case: tuple[bool, ...], ready: bool) -> None:
+    live, loaded, exiting, strict, all_ready = case
+    wanted = [True, True] if all_ready else [True, False]
+    assert server_ready(live=live, loaded=loaded, exiting=exiting, strict=strict, wanted=wanted) is ready
+
+
+def test_the_server_table_has_every_case_and_contradicts_itself_nowhere() -> None:
+    cases = dict(server_cases())
+    assert set(cases) == set(product((True, False), repeat=5))
+    assert len(set(server_cases())) == len(cases)
+
+
+def test_a_server_without_models_is_ready() -> None:
+    assert server_ready(live=True, loaded=True, exiting=False, strict=True, wanted=[])
+
+
+@pytest.mark.parametrize("row", rows("deaths"), ids=" ".join)
+def test_deaths(row: list[str]) -> None:
+    deaths, within, gives_up = row
+    count, span_ns = int(deaths), int(within.removesuffix(" s")) * 10**9
+    times = [span_ns * number // max(1, count - 1) for number in range(count)]
+    assert given_up(times) is (gives_up == "yes")
+
+
+def test_deaths_long_ago_do_not_count() -> None:
+    minute = 60 * 10**9
+    assert not given_up([0, 1, 2, 3, 3 * minute])
+    assert given_up([0, minute, 3 * minute, *(3 * minute + each for each in range(1, 5))])
