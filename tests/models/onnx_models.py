@@ -3,6 +3,7 @@
 Every builder returns an `onnx.ModelProto`; `save` writes it where a model repository wants it.
 """
 
+from itertools import pairwise
 from pathlib import Path
 
 import ml_dtypes
@@ -77,10 +78,17 @@ def scalar_rows() -> onnx.ModelProto:
     return _model("scalar_rows", [node], [_value("X", "FP32", ["N"])], [_value("Y", "FP32", ["N"])], [one])
 
 
-def total() -> onnx.ModelProto:
-    """X FP32 [N, 4] -> TOTAL = the sum of everything, [1]: declares a batch output but does not keep the rows."""
-    nodes = [helper.make_node("ReduceSum", ["X"], ["TOTAL"], keepdims=1)]
-    return _model("total", nodes, [_value("X", "FP32", ["N", 4])], [_value("TOTAL", "FP32", ["N", "M"])])
+def doubled() -> onnx.ModelProto:
+    """X FP32 [N, 4] -> TWICE = X below X, [2N, 4]: its first dimension is open, but it does not keep the rows."""
+    nodes = [helper.make_node("Concat", ["X", "X"], ["TWICE"], axis=0)]
+    return _model("doubled", nodes, [_value("X", "FP32", ["N", 4])], [_value("TWICE", "FP32", ["M", 4])])
+
+
+def sequence() -> onnx.ModelProto:
+    """X FP32 [N, 4] -> PARTS, a sequence of tensors, which no protocol datatype can carry."""
+    parts = helper.make_tensor_sequence_value_info("PARTS", TensorProto.FLOAT, None)
+    node = helper.make_node("SplitToSequence", ["X"], ["PARTS"], axis=0)
+    return _model("sequence", [node], [_value("X", "FP32", ["N", 4])], [parts])
 
 
 def optional_bias() -> onnx.ModelProto:
@@ -103,7 +111,7 @@ def mlp(widths: tuple[int, ...] = (256, 1024, 1024, 10), seed: int = 1) -> onnx.
     """`input` FP32 [N, 256] -> dense layers with ReLU between -> `output` FP32 [N, 10]."""
     random = np.random.default_rng(seed)
     nodes, weights, at = [], [], "input"
-    for layer, (rows, columns) in enumerate(zip(widths, widths[1:], strict=False)):
+    for layer, (rows, columns) in enumerate(pairwise(widths)):
         last = layer == len(widths) - 2
         matrix = (random.standard_normal((rows, columns)) / np.sqrt(rows)).astype(np.float32)
         weights += [numpy_helper.from_array(matrix, f"w{layer}"), _zeros(f"b{layer}", columns)]

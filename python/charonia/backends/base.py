@@ -7,8 +7,8 @@ A backend is a class with `load`. It gives a `BackendModel`, one for each model 
     batch.respond / batch.fail from any thread, at once or later, each request exactly once
     batch.ready_for_next()     the thread may call `start` again; independent of the settling
 
-A plain backend does all of it before `start` returns; `Batch` then needs no word more. An exception out of `start` fails
-every request of the batch that is not settled yet.
+A plain backend does all of it before `start` returns; `Batch` then needs no word more. An exception out of `start`
+fails every request of the batch that is not settled yet.
 """
 
 from collections.abc import Mapping, Sequence

@@ -36,7 +36,7 @@ def visible_gpus() -> tuple[Gpu, ...]:
 
 
 def select_visible(found: list[Gpu], visible: str | None) -> tuple[Gpu, ...]:
-    """`found` as CUDA_VISIBLE_DEVICES shows them: chosen and numbered anew; like CUDA, it stops at the first unknown entry."""
+    """`found` as CUDA_VISIBLE_DEVICES shows them, numbered anew; like CUDA, it stops at the first unknown entry."""
     if visible is None:
         return tuple(found)
     chosen: list[Gpu] = []

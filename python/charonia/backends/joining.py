@@ -4,6 +4,7 @@ Rows are always the first dimension. Joined inputs are new memory; cut outputs a
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,7 @@ _STAGED_FROM_BYTES = 256 * 1024
 class Staging:
     """Memory for joined inputs that is used again for the next batch: one for each input of one instance.
 
-    A joined tensor is valid until the next `join` of the same name, so whoever runs the batch must not keep views of it.
+    A joined tensor is valid until the next `join` of the same name: whoever runs the batch must not keep views of it.
     """
 
     __slots__ = ("_memory",)
@@ -31,30 +32,27 @@ class Staging:
     def join(self, requests: Sequence[InferRequest], name: str, rows: int) -> Tensor:
         """Input `name` of all `requests` as one tensor of `rows` rows.
 
-        Every request has the input, with equal shapes but for the first dimension: the scheduler sees to it. A single
-        request's tensor is given as it is.
+        Every request has the input, with equal shapes but for the first dimension: the scheduler sees to it.
         """
         first = requests[0].inputs[name]
-        if len(requests) == 1:
-            return first
         buffers = [request.inputs[name].buffer for request in requests]
         nbytes = sum([buffer.nbytes for buffer in buffers])
         shape = (rows, *first.shape[1:])
         if nbytes < _STAGED_FROM_BYTES:
-            joined: object = b"".join([host_bytes(buffer.host()) for buffer in buffers])
+            joined: Any = b"".join([host_bytes(buffer.host()) for buffer in buffers])
         else:
             joined = self._staged(name, [host_bytes(buffer.host()) for buffer in buffers], nbytes)
         return Tensor(name, first.datatype, shape, HostBuffer(joined, nbytes, owned=False))
 
-    def _staged(self, name: str, hosts: Sequence[object], nbytes: int) -> Array:
+    def _staged(self, name: str, hosts: Sequence[Any], nbytes: int) -> Array:
         memory = self._memory.get(name)
         if memory is None or memory.nbytes < nbytes:
             memory = self._memory[name] = np.empty(nbytes, np.uint8)
-        views = [np.frombuffer(host, np.uint8) for host in hosts]  # type: ignore[call-overload]
+        views = [np.frombuffer(host, np.uint8) for host in hosts]
         return np.concatenate(views, out=memory[:nbytes])
 
 
-def host_bytes(host: object) -> object:
+def host_bytes(host: Any) -> Any:
     """`host` in a form whose buffer protocol everyone reads: numpy has none for its extension types (bfloat16)."""
     if isinstance(host, np.ndarray) and host.dtype.num >= _FIRST_USER_DTYPE:
         return host.view(np.uint16 if host.itemsize == 2 else np.uint8)
@@ -91,7 +89,8 @@ def split(name: str, datatype: str, array: Array, rows: Sequence[int], total: in
         return _split_strings(name, array, rows)
     nbytes = array.nbytes
     row_bytes = nbytes // total
-    data = memoryview(array.reshape(-1).view(np.uint8))
+    flat: Any = array.reshape(-1).view(np.uint8)
+    data = memoryview(flat)
     if total == len(rows):
         one = (1, *rest)
         if row_bytes == 0:

@@ -11,13 +11,13 @@ _TO_ONNX = "or convert the model to ONNX and serve it with backend 'onnxruntime'
 # What a Triton user may bring a model for, and what there is to do about it here.
 _ADVICE = {
     "tensorrt": (
-        "an engine (.plan) runs only on the GPU type and with the TensorRT version that it was built for: install TensorRT in "
-        f"just that version (pip install tensorrt) and a backend package that serves it, {_TO_ONNX}; "
+        "an engine (.plan) runs only on the GPU type and with the TensorRT version that it was built for: install "
+        f"TensorRT in just that version (pip install tensorrt) and a backend package that serves it, {_TO_ONNX}; "
         "a large language model needs an engine such as vllm, not this backend"
     ),
     "tensorrtllm": "install TensorRT-LLM (pip install tensorrt-llm) and its backend folder in the backend directory",
-    "pytorch": f"install PyTorch and a backend package for it (pip install 'charonia[torch]'), {_TO_ONNX} (torch.onnx.export)",
-    "tensorflow": f"convert the model to ONNX (pip install tf2onnx) and serve it with backend 'onnxruntime'",
+    "pytorch": f"install the backend for PyTorch (pip install 'charonia[torch]'), {_TO_ONNX} (torch.onnx.export)",
+    "tensorflow": "convert the model to ONNX (pip install tf2onnx) and serve it with backend 'onnxruntime'",
     "openvino": (
         "install a backend package for OpenVINO (pip install 'charonia[openvino]'), or for an ONNX model use backend "
         "'onnxruntime' with cpu_execution_accelerator openvino"
@@ -38,8 +38,8 @@ def not_installed(name: str, known: Sequence[str], backend_directory: Path | Non
     near = [_SYNONYMS[name]] if _SYNONYMS.get(name) in known else difflib.get_close_matches(name, known, 1)
     if near:
         return NotFoundError(f"{head}: did you mean '{near[0]}'?")
-    where = f"'{backend_directory / name / 'model.py'}'" if backend_directory else f"<backend directory>/{name}/model.py"
+    where = (backend_directory or Path("<backend directory>")) / name / "model.py"
     return NotFoundError(
         f"{head}: install a package that has an entry point '{name}' in the group charonia.backends, "
-        f"or put a Python-based backend at {where}"
+        f"or put a Python-based backend at '{where}'"
     )

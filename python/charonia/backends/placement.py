@@ -2,17 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from charonia.backends.base import InstanceSpec
 from charonia.backends.cores import threads_per_instance
 from charonia.config.schema import ModelConfig, ModelInstanceGroup
 from charonia.core.errors import InvalidArgumentError
 from charonia.core.log import Log
-
-if TYPE_CHECKING:
-    Group = ModelInstanceGroup
-    Kind = ModelInstanceGroup.Kind.ValueType
 
 KIND_AUTO, KIND_GPU = ModelInstanceGroup.KIND_AUTO, ModelInstanceGroup.KIND_GPU
 KIND_CPU, KIND_MODEL = ModelInstanceGroup.KIND_CPU, ModelInstanceGroup.KIND_MODEL
@@ -43,8 +38,9 @@ class _Place:
 def place(config: ModelConfig, devices: Devices, cpu_threads: int, log: Log) -> list[InstanceSpec]:
     """The instances of `config`, in the order of its groups.
 
-    Names are Triton's: group `g` has the instances `g_0`, `g_1`, …; an unnamed group n of model `m` is `m_n`, and without any
-    group there is one instance `m_0`. A GPU group has `count` instances on each of its GPUs. Passive groups get none.
+    Names are Triton's: group `g` has the instances `g_0`, `g_1`, …; an unnamed group n of model `m` is `m_n`, and
+    without any group there is one instance `m_0`. A GPU group has `count` instances on each of its GPUs. Passive
+    groups get none.
 
     Args:
         cpu_threads: threads for each instance, see `share_of_cores`.
@@ -67,9 +63,7 @@ def place(config: ModelConfig, devices: Devices, cpu_threads: int, log: Log) -> 
 
 def instance_count(config: ModelConfig, devices: Devices) -> int:
     """How many instances `config` asks for, without checking that it can have them."""
-    if not config.instance_group:
-        return 1
-    return sum(_group_count(group, devices) for group in config.instance_group if not group.passive)
+    return sum(_group_count(group, devices) for _, group in _named_groups(config) if not group.passive)
 
 
 def share_of_cores(devices: Devices, instances: int, log: Log) -> int:
@@ -82,27 +76,27 @@ def share_of_cores(devices: Devices, instances: int, log: Log) -> int:
     return threads
 
 
-def resolved_kind(group: "Group", gpus: Sequence[int]) -> "Kind":
+def resolved_kind(group: ModelInstanceGroup, gpus: Sequence[int]) -> "ModelInstanceGroup.Kind.ValueType":
     """KIND_AUTO decided: the GPU when one is visible and so are all that the group lists, else the CPU."""
     if group.kind != KIND_AUTO:
         return group.kind
     return KIND_GPU if gpus and all(gpu in gpus for gpu in group.gpus) else KIND_CPU
 
 
-def _named_groups(config: ModelConfig) -> list[tuple[str, "Group"]]:
+def _named_groups(config: ModelConfig) -> list[tuple[str, ModelInstanceGroup]]:
     if not config.instance_group:
         return [(config.name, ModelInstanceGroup(count=1))]
     return [(group.name or f"{config.name}_{index}", group) for index, group in enumerate(config.instance_group)]
 
 
-def _group_count(group: "Group", devices: Devices) -> int:
+def _group_count(group: ModelInstanceGroup, devices: Devices) -> int:
     count = group.count or 1
     if devices.gpus and resolved_kind(group, devices.gpus) == KIND_GPU:
         return count * (len(group.gpus) or len(devices.gpus))
     return count
 
 
-def _place_group(config: ModelConfig, name: str, group: "Group", devices: Devices, log: Log) -> _Place:
+def _place_group(config: ModelConfig, name: str, group: ModelInstanceGroup, devices: Devices, log: Log) -> _Place:
     kind = resolved_kind(group, devices.gpus)
     if group.count < 0:
         raise InvalidArgumentError(f"{_who(config, name)} has count {group.count}, expected at least 1")
@@ -116,7 +110,7 @@ def _place_group(config: ModelConfig, name: str, group: "Group", devices: Device
     return _Place(_KIND_NAMES[kind], ("cpu",))
 
 
-def _place_on_gpus(config: ModelConfig, name: str, group: "Group", devices: Devices, log: Log) -> _Place:
+def _place_on_gpus(config: ModelConfig, name: str, group: ModelInstanceGroup, devices: Devices, log: Log) -> _Place:
     if not devices.gpus:
         return _without_gpu(config, name, devices, log)
     wanted = tuple(group.gpus) or devices.gpus

@@ -15,14 +15,14 @@ ENTRY_POINT_GROUP = "charonia.backends"
 
 BackendFactory = Callable[[], Backend]
 PythonBackedFactory = Callable[[str, Path], Backend]
-"""Makes the backend of a name from Triton's form of a Python-based backend: a `model.py` that serves every model of it."""
+"""Makes a Python-based backend in Triton's form from its name and its `model.py`, which serves every model of it."""
 
 
 class BackendRegistry:
     """The backends of one server, each made when the first model needs it, each closed by `close`.
 
-    A name is looked up among the embedded backends, then among the entry points of the group `charonia.backends` (a callable
-    without arguments that gives a `Backend`), then as `<backend directory>/<name>/model.py`.
+    A name is looked up among the embedded backends, then among the entry points of the group `charonia.backends` (a
+    callable without arguments that gives a `Backend`), then as `<backend directory>/<name>/model.py`.
 
     Args:
         backend_directory: where Python-based backends lie; None or a missing folder for none.

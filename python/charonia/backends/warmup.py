@@ -76,7 +76,8 @@ def _execute(
     try:
         instance.start(batch)
     except Exception as error:
-        batch.close(error if isinstance(error, CharoniaError) else BackendError(f"{type(error).__name__}: {error}"), model)
+        known = error if isinstance(error, CharoniaError) else BackendError(f"{type(error).__name__}: {error}")
+        batch.close(known, model)
     else:
         batch.close(None, model)
     batch.wait_ready()

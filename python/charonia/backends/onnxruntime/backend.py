@@ -1,6 +1,7 @@
 """What the server calls: complete a configuration from the model file, and load a model version."""
 
 import threading
+from dataclasses import replace
 
 from charonia.backends.base import InstanceSpec, ModelContext
 from charonia.backends.onnxruntime.files import model_file
@@ -81,9 +82,7 @@ def _for_looking(context: ModelContext) -> ModelContext:
     config = ModelConfig()
     config.CopyFrom(context.config)
     config.optimization.CopyFrom(ModelOptimizationPolicy(graph=ModelOptimizationPolicy.Graph(level=2)))
-    return ModelContext(
-        context.name, context.version, config, context.model_dir, context.version_dir, {}, context.server, context.places
-    )
+    return replace(context, config=config, backend_config={})
 
 
 def _default_max_batch_size(context: ModelContext) -> int:

@@ -8,7 +8,7 @@ from charonia.backends.base import Batch
 from charonia.backends.joining import Staging, split, whole
 from charonia.backends.onnxruntime.load_errors import clean
 from charonia.backends.onnxruntime.runtime import Module
-from charonia.backends.onnxruntime.values import array_of, fixed_size_array, not_text, ort_value, text_array
+from charonia.backends.onnxruntime.values import array_of, not_text, ort_value
 from charonia.core.errors import BackendError, CharoniaError, InvalidArgumentError
 from charonia.core.request import InferRequest
 from charonia.core.tensor import Array, Tensor
@@ -111,7 +111,8 @@ class OnnxRuntimeInstance:
         self._session = None
 
     def _feed(self, requests: Sequence[InferRequest]) -> dict[str, Array]:
-        rows = sum([request.batch_size for request in requests])
+        alone = len(requests) == 1
+        rows = 0 if alone else sum([request.batch_size for request in requests])
         given = requests[0].inputs
         feed = {}
         for plan in self._inputs:
@@ -120,14 +121,14 @@ class OnnxRuntimeInstance:
                 if plan.optional:
                     continue
                 raise BackendError(f"model '{self._model}': a request without input '{name}' reached the model")
-            array = plan.to_array(self._staging.join(requests, name, rows))
+            array = plan.to_array(given[name] if alone else self._staging.join(requests, name, rows))
             feed[name] = array.reshape(()) if plan.scalar and array.size == 1 else array
         return feed
 
     def _plan(self, requests: Sequence[InferRequest]) -> OutputPlan:
         """What to compute: only what was requested, when all requests of the batch agree; else everything."""
         wanted = requests[0].requested_outputs
-        if wanted and all([request.requested_outputs == wanted for request in requests]):
+        if wanted and not [request for request in requests if request.requested_outputs != wanted]:
             return self._plans.get(wanted) or self._make_plan(wanted)
         return self._outputs
 
@@ -182,8 +183,8 @@ class OnnxRuntimeInstance:
             shape = array.shape
             if not shape or shape[0] != total:
                 raise BackendError(
-                    f"model '{self._model}' gave output '{name}' with shape {list(shape)} for a batch of {total} rows: its "
-                    f"first dimension must be {total}; a model that does not keep the rows needs max_batch_size: 0"
+                    f"model '{self._model}' gave output '{name}' with shape {list(shape)} for a batch of {total} rows: "
+                    f"its first dimension must be {total}; a model that does not keep the rows needs max_batch_size: 0"
                 )
 
     @staticmethod
@@ -193,6 +194,3 @@ class OnnxRuntimeInstance:
             for name, array in zip(plan.names, results, strict=True)
         ]
 
-
-TO_ARRAY: dict[bool, Callable[[Tensor], Array]] = {False: fixed_size_array, True: text_array}
-"""By whether the datatype is BYTES."""

@@ -1,20 +1,26 @@
 """One loaded version of an ONNX model: makes a session for each instance."""
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from charonia.backends.base import InstanceSpec, ModelContext
-from charonia.backends.onnxruntime.instance import TO_ARRAY, InputPlan, OnnxRuntimeInstance, OutputPlan
+from charonia.backends.onnxruntime.instance import InputPlan, OnnxRuntimeInstance, OutputPlan
 from charonia.backends.onnxruntime.load_errors import load_error
 from charonia.backends.onnxruntime.options import run_options, session_options
 from charonia.backends.onnxruntime.providers import CPU, CUDA, Provider, providers_for
 from charonia.backends.onnxruntime.runtime import Module
 from charonia.backends.onnxruntime.signature import Signature, signature_of
+from charonia.backends.onnxruntime.values import text_array
 from charonia.config.complete import ModelTensor, check_against_model
 from charonia.config.findings import raise_on_errors
 from charonia.config.schema import ModelConfig, ModelInstanceGroup
 from charonia.core.datatypes import BYTES
 from charonia.core.errors import CharoniaError
+from charonia.core.tensor import Tensor
+
+if TYPE_CHECKING:
+    from charonia.config.schema import ModelInput, ModelOutput
 
 
 class OnnxRuntimeModel:
@@ -75,11 +81,11 @@ def open_session(runtime: Module, context: ModelContext, path: Path, spec: Insta
 
 def tensor_names(config: ModelConfig) -> list[str]:
     """All inputs and outputs that the configuration names."""
-    return [io.name for io in (*config.input, *config.output)]
+    return [*(io.name for io in config.input), *(io.name for io in config.output)]
 
 
 def _providers(runtime: Module, context: ModelContext, spec: InstanceSpec) -> list[Provider]:
-    """As configured; an instance that was put on a GPU only because one is there stays on the CPU without CUDA support."""
+    """As configured; an instance on a GPU that nobody asked for stays on the CPU when the package has no CUDA."""
     available = runtime.get_available_providers()
     device = spec.device
     if device != "cpu" and CUDA not in available and not _asks_for_gpu(context.config):
@@ -100,7 +106,7 @@ def _input_plans(config: ModelConfig, signature: Signature) -> list[InputPlan]:
     return [
         InputPlan(
             tensor.name,
-            TO_ARRAY[tensor.datatype == BYTES],
+            text_array if tensor.datatype == BYTES else Tensor.numpy,
             tensor.optional,
             tensor.name in unbatched_scalars and not tensor.dims,
         )
@@ -118,6 +124,6 @@ def _is_configured(config: ModelConfig, tensor: ModelTensor) -> bool:
     return not config.output or any(output.name == tensor.name for output in config.output)
 
 
-def _dims_of_one(ios: Any) -> frozenset[str]:
+def _dims_of_one(ios: "Iterable[ModelInput] | Iterable[ModelOutput]") -> frozenset[str]:
     """Inputs or outputs with dims [1] and no reshape: how a configuration writes a scalar."""
     return frozenset(io.name for io in ios if list(io.dims) == [1] and not io.HasField("reshape"))

@@ -62,7 +62,9 @@ def _graph_level(config: ModelConfig) -> str:
     level = config.optimization.graph.level
     if level not in _GRAPH_LEVELS:
         known = ", ".join(str(known) for known in _GRAPH_LEVELS)
-        raise InvalidArgumentError(f"model '{config.name}': optimization.graph.level must be one of {known}, got {level}")
+        raise InvalidArgumentError(
+            f"model '{config.name}': optimization.graph.level must be one of {known}, got {level}"
+        )
     return _GRAPH_LEVELS[level]
 
 
@@ -72,9 +74,7 @@ def _threads(key: str, settings: Settings, backend_config: Mapping[str, str]) ->
         return count
     default = backend_config.get(key, "0")
     if not default.isdecimal():
-        raise InvalidArgumentError(
-            f"--backend-config=onnxruntime,{key}={default}: expected a whole number from 0 on"
-        )
+        raise InvalidArgumentError(f"--backend-config=onnxruntime,{key}={default}: expected a whole number from 0 on")
     return int(default)
 
 

@@ -56,8 +56,8 @@ def double_install(installed: list[str]) -> str:
         return ""
     keep = "onnxruntime-gpu" if "onnxruntime-gpu" in installed else installed[-1]
     return (
-        f"the packages {' and '.join(installed)} are installed side by side and overwrite one another's files; keep one: "
-        f"pip uninstall -y {' '.join(installed)} && pip install {keep}"
+        f"the packages {' and '.join(installed)} are installed side by side and overwrite one another's files; "
+        f"keep one: pip uninstall -y {' '.join(installed)} && pip install {keep}"
     )
 
 

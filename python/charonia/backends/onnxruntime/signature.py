@@ -58,7 +58,7 @@ def _tensor(node: Any, what: str, model: str, *, optional: bool = False) -> Mode
     datatype = _DATATYPES.get(node.type)
     if datatype is None:
         raise UnsupportedError(
-            f"model '{model}': {what} '{node.name}' has ONNX type {node.type}, which no datatype of the protocol can carry; "
+            f"model '{model}': {what} '{node.name}' has type {node.type}, which no datatype of the protocol can carry: "
             f"export the model with plain tensors{_zipmap(node.type)}"
         )
     return ModelTensor(node.name, datatype, tuple(_dim(dim) for dim in node.shape), optional)

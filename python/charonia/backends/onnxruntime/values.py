@@ -12,11 +12,6 @@ from charonia.core.tensor import Array, Tensor, split_bytes
 _ONNX_BFLOAT16 = 16
 
 
-def fixed_size_array(tensor: Tensor) -> Array:
-    """A view of the tensor's memory."""
-    return np.frombuffer(tensor.buffer.host(), DATATYPES[tensor.datatype].numpy).reshape(tensor.shape)
-
-
 def text_array(tensor: Tensor) -> Array:
     """BYTES as ONNX Runtime's Python interface takes them: text, as its strings are UTF-8.
 
@@ -31,7 +26,7 @@ def text_array(tensor: Tensor) -> Array:
         array = np.empty(len(elements), np.object_)
         array[:] = [element.decode() for element in elements]
     except UnicodeDecodeError as error:
-        if any([b"\0" in element for element in elements]):
+        if any(b"\0" in element for element in elements):
             raise InvalidArgumentError(
                 f"input '{tensor.name}' has an element that is not UTF-8 and one with a zero byte: "
                 "ONNX Runtime's Python interface can't take both in one tensor"
@@ -41,7 +36,7 @@ def text_array(tensor: Tensor) -> Array:
 
 
 def ort_value(runtime: Any, array: Array) -> Any:
-    """`array` as an OrtValue over the same memory; the way for bfloat16, which ONNX Runtime does not know from numpy."""
+    """`array` as an OrtValue over the same memory; the way for bfloat16, which ONNX Runtime can't take from numpy."""
     if array.dtype == DATATYPES["BF16"].numpy:
         return runtime.OrtValue.ortvalue_from_numpy_with_onnx_type(array.view(np.uint16), _ONNX_BFLOAT16)
     return runtime.OrtValue.ortvalue_from_numpy(array)
