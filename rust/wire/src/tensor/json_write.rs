@@ -5,11 +5,11 @@ use crate::call::{Parameter, Parameters};
 
 /// Above this an f64 may be integral only because it has no bits left for a fraction.
 const WHOLE_LIMIT: f64 = 1e15;
-/// From here on up to `DECIMAL_END`, and from `SMALL_START` to `SMALL_END`, the shortest-decimal crate writes an
-/// exponent where the protocol's servers write plain decimals.
+/// Below this numbers are written with an exponent, and from `EXPONENT_START` on.
 const SMALL_START: f64 = 1e-6;
+/// Between this and `WHOLE_LIMIT` the shortest-decimal crate writes plain decimals of itself.
 const SMALL_END: f64 = 1e-4;
-const DECIMAL_END: f64 = 1e21;
+const EXPONENT_START: f64 = 1e21;
 
 /// The shortest decimal that reads back as `value`: `0.1`, `5.0`, `1.5e30`, or a NaN, Infinity or -Infinity token.
 #[inline]
@@ -23,10 +23,13 @@ pub fn float(out: &mut Vec<u8>, value: f64) {
     }
     let mut buffer = zmij::Buffer::new();
     let shortest = buffer.format_finite(value);
-    if (SMALL_END..WHOLE_LIMIT).contains(&magnitude) || !(SMALL_START..DECIMAL_END).contains(&magnitude) {
-        return out.extend_from_slice(shortest.as_bytes());
+    if (SMALL_END..WHOLE_LIMIT).contains(&magnitude) || magnitude < SMALL_START {
+        out.extend_from_slice(shortest.as_bytes());
+    } else if magnitude < EXPONENT_START {
+        plain_decimal(out, shortest);
+    } else {
+        out.extend(shortest.bytes().filter(|&byte| byte != b'+'));
     }
-    plain_decimal(out, shortest);
 }
 
 #[inline]

@@ -106,7 +106,7 @@ fn special<'a>(bytes: &'a [u8], at: &mut usize, negative: bool) -> Result<Number
         return Err(Fault::new(start, if negative { "a minus sign without a number" } else { "expected a number" }));
     };
     *at = start + usize::from(negative) + token.len();
-    let special = Some(if negative { -value } else { value });
+    let special = Some(if negative && !value.is_nan() { -value } else { value });
     let text = &bytes[start..*at];
     Ok(Number { at: start, text, negative, mantissa: 0, exponent: 0, long: false, integral: false, special })
 }
@@ -149,28 +149,29 @@ impl Number<'_> {
     }
 
     pub fn to_f16(self) -> Result<f16, Misfit> {
-        self.to_half(f16::from_f64, f16::to_f64, f16::is_finite)
+        self.to_half(f16::from_f32, f16::to_f32, f16::is_finite)
     }
 
     pub fn to_bf16(self) -> Result<bf16, Misfit> {
-        self.to_half(bf16::from_f64, bf16::to_f64, bf16::is_finite)
+        self.to_half(bf16::from_f32, bf16::to_f32, bf16::is_finite)
     }
 
     /// Round to the nearest value of a 16-bit type, as if from the digits themselves.
     ///
     /// Going through f64 is right except where the f64 lies half-way between two neighbours while the digits do
     /// not: there a step of one f64 towards the digits decides the tie.
-    fn to_half<T: Copy>(self, from: fn(f64) -> T, to: fn(T) -> f64, fits: fn(T) -> bool) -> Result<T, Misfit> {
+    fn to_half<T: Copy>(self, from: fn(f32) -> T, to: fn(T) -> f32, fits: fn(T) -> bool) -> Result<T, Misfit> {
         if let Some(special) = self.special {
-            return Ok(from(special));
+            return Ok(from(narrow(special)));
         }
         let nearest = self.nearest_f64();
+        let round = |value| from(narrow_to_odd(value));
         if nearest == 0.0 || nearest.is_infinite() {
-            return finite(from(nearest), fits);
+            return finite(round(nearest), fits);
         }
         let (shrunk, grown) = (f64::from_bits(nearest.to_bits() - 1), f64::from_bits(nearest.to_bits() + 1));
-        if to(from(shrunk)).to_bits() == to(from(grown)).to_bits() || self.is_exactly(nearest) {
-            return finite(from(nearest), fits);
+        if to(round(shrunk)).to_bits() == to(round(grown)).to_bits() || self.is_exactly(nearest) {
+            return finite(round(nearest), fits);
         }
         let digits = self.text.strip_prefix(b"-").unwrap_or(self.text);
         let decided = match super::decimal::compare(digits, nearest.abs()) {
@@ -178,7 +179,7 @@ impl Number<'_> {
             Ordering::Equal => nearest,
             Ordering::Greater => grown,
         };
-        finite(from(decided), fits)
+        finite(round(decided), fits)
     }
 
     /// Mantissa × 10^exponent is `value` without any rounding; a false may also mean "not known".
@@ -256,6 +257,19 @@ fn finite<T: Copy>(value: T, fits: impl Fn(T) -> bool) -> Result<T, Misfit> {
 #[allow(clippy::cast_possible_truncation)] // rounding to f32 is what it is for
 fn narrow(value: f64) -> f32 {
     value as f32
+}
+
+/// Rounds to the f32 whose last bit is odd unless `value` is an f32: what is then rounded to 16 bits is rounded once.
+///
+/// (`half` has a `from_f64`, which forgets the low bits before it rounds.)
+fn narrow_to_odd(value: f64) -> f32 {
+    let nearest = narrow(value);
+    let widened = f64::from(nearest);
+    if widened.to_bits() == value.to_bits() {
+        return nearest;
+    }
+    let towards_zero = nearest.to_bits() - u32::from(widened.abs() > value.abs());
+    f32::from_bits(towards_zero | 1)
 }
 
 /// A correctly rounded f64 rounds to the right f32 unless it lies on a tie; zero, subnormals and the top are left out.

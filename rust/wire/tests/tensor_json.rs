@@ -1,0 +1,419 @@
+//! JSON infer requests: what is accepted, with exact values, and what is refused, with its message.
+
+use bytes::Bytes;
+use charonia_wire::call::{Parameter, ParsedCall};
+use charonia_wire::datatype::DataType;
+use charonia_wire::status::Code;
+use charonia_wire::tensor::decode_request;
+
+fn decode(json: impl AsRef<[u8]>) -> ParsedCall {
+    let json = json.as_ref();
+    decode_request("m", "7", &Bytes::copy_from_slice(json), json.len())
+}
+
+fn accepted(json: impl AsRef<[u8]>) -> ParsedCall {
+    let call = decode(json);
+    assert_eq!(call.defect, None);
+    call
+}
+
+fn refused(json: impl AsRef<[u8]>) -> String {
+    let failure = decode(json).defect.expect("this must be refused");
+    assert_eq!(failure.code, Code::INVALID_ARGUMENT, "{}", failure.message);
+    failure.message
+}
+
+fn assert_refused(json: impl AsRef<[u8]>, parts: &[&str]) {
+    let message = refused(json);
+    for part in parts {
+        assert!(message.contains(part), "{part:?} is not in {message:?}");
+    }
+}
+
+fn with_input(datatype: &str, shape: &str, data: &str) -> String {
+    format!(r#"{{"inputs":[{{"name":"X","datatype":"{datatype}","shape":{shape},"data":{data}}}]}}"#)
+}
+
+/// The bytes of one input.
+fn bytes_of(datatype: &str, shape: &str, data: &str) -> Vec<u8> {
+    accepted(with_input(datatype, shape, data)).inputs[0].data.to_vec()
+}
+
+fn with_member(member: &str) -> String {
+    format!(r#"{{"inputs":[{{"name":"X","datatype":"INT8","shape":[1],"data":[1]}}],{member}}}"#)
+}
+
+#[test]
+fn a_whole_request() {
+    let call = accepted(
+        r#" { "id" : "abc", "parameters": {"priority": 3, "note": "hé", "ratio": 0.5, "on": true, "binary_data_output": true},
+             "inputs": [{"name": "A", "shape": [1, 2], "datatype": "INT32", "data": [1, -2], "parameters": {"p": 1}},
+                        {"name": "B", "shape": [], "datatype": "FP64", "data": [0.1]}],
+             "outputs": [{"name": "Y", "parameters": {"classification": 2, "binary_data": false, "q": "r"}}, {"name": "Z"}] } "#,
+    );
+    assert_eq!((&*call.model_name, &*call.model_version, &*call.id), ("m", "7", "abc"));
+    assert!(call.binary_default);
+    let expected = [
+        ("priority", Parameter::Int(3)),
+        ("note", Parameter::String("hé".into())),
+        ("ratio", Parameter::Double(0.5)),
+        ("on", Parameter::Bool(true)),
+    ];
+    assert_eq!(call.parameters, expected.map(|(key, value)| (key.to_owned(), value)));
+    let [a, b] = &call.inputs[..] else { panic!("two inputs") };
+    assert_eq!((&*a.name, a.datatype, &a.shape[..]), ("A", DataType::Int32, &[1, 2][..]));
+    assert_eq!(&a.data[..], [1, 0, 0, 0, 0xfe, 0xff, 0xff, 0xff]);
+    assert_eq!(a.parameters, [("p".to_owned(), Parameter::Int(1))]);
+    assert_eq!((b.datatype, b.shape.len(), &b.data[..]), (DataType::Fp64, 0, &0.1_f64.to_le_bytes()[..]));
+    let [y, z] = &call.outputs[..] else { panic!("two outputs") };
+    assert_eq!((&*y.name, y.classification, y.binary), ("Y", 2, Some(false)));
+    assert_eq!(y.parameters, [("q".to_owned(), Parameter::String("r".into()))]);
+    assert_eq!((&*z.name, z.classification, z.binary), ("Z", 0, None));
+}
+
+#[test]
+fn members_may_come_in_any_order() {
+    let orders = [
+        r#"{"inputs":[{"data":[[1],[2]],"name":"X","shape":[2,1],"datatype":"UINT16"}]}"#,
+        r#"{"inputs":[{"data":[1,2],"datatype":"UINT16","shape":[2,1],"name":"X"}]}"#,
+        r#"{"inputs":[{"datatype":"UINT16","data":[1,2],"shape":[2,1],"name":"X"}]}"#,
+    ];
+    for json in orders {
+        assert_eq!(&accepted(json).inputs[0].data[..], [1, 0, 2, 0], "{json}");
+    }
+}
+
+#[test]
+fn unknown_members_are_skipped() {
+    let call = accepted(
+        r#"{"foo":{"a":[1,{"b":null}],"c":"\u00e9"},"inputs":[{"name":"X","datatype":"INT8","shape":[1],"data":[1],
+            "bar":[true,false,1e9,NaN]}],"outputs":[{"name":"Y","baz":1}]}"#,
+    );
+    assert_eq!(call.inputs.len(), 1);
+    assert_eq!(call.outputs.len(), 1);
+}
+
+#[test]
+fn of_equal_members_the_first_counts() {
+    let json = r#"{"inputs":[{"name":"X","name":"W","datatype":"INT8","datatype":"FP32","shape":[1],"shape":[2],
+        "data":[1],"data":"no"}],"inputs":5,"id":"a","id":"b","parameters":{"k":1,"k":2},"parameters":{"z":1}}"#;
+    let call = accepted(json);
+    assert_eq!((&*call.inputs[0].name, &*call.id, &call.inputs[0].data[..]), ("X", "a", &[1_u8][..]));
+    assert_eq!(call.parameters, [("k".to_owned(), Parameter::Int(1))]);
+}
+
+#[test]
+fn integers_keep_every_digit_and_their_range() {
+    assert_eq!(bytes_of("UINT64", "[2]", "[18446744073709551615,0]"), [[0xff; 8], [0; 8]].concat());
+    let wide = [i64::MIN, i64::MAX, 9_007_199_254_740_993].map(i64::to_le_bytes).concat();
+    assert_eq!(bytes_of("INT64", "[3]", "[-9223372036854775808,9223372036854775807,9007199254740993]"), wide);
+    assert_eq!(bytes_of("INT8", "[3]", "[-128,127,-0]"), [0x80, 0x7f, 0]);
+    assert_eq!(bytes_of("UINT8", "[2]", "[255,-0]"), [255, 0]);
+    assert_eq!(bytes_of("UINT32", "[1]", "[4294967295]"), [255; 4]);
+    let misfits = [
+        ("INT8", "128"),
+        ("INT8", "-129"),
+        ("UINT8", "256"),
+        ("UINT8", "-1"),
+        ("INT16", "32768"),
+        ("UINT16", "65536"),
+        ("INT32", "2147483648"),
+        ("INT32", "3000000000"),
+        ("UINT32", "4294967296"),
+        ("INT64", "9223372036854775808"),
+        ("INT64", "-9223372036854775809"),
+        ("UINT64", "18446744073709551616"),
+        ("UINT64", "-1"),
+        ("UINT64", "100000000000000000000000000000"),
+    ];
+    for (datatype, value) in misfits {
+        let range = format!("{value} is out of range for {datatype}");
+        assert_refused(with_input(datatype, "[1]", &format!("[{value}]")), &["input 'X'", "'data'", &range, "at byte"]);
+    }
+}
+
+#[test]
+fn integers_are_written_as_integers() {
+    for value in ["1.5", "1.0", "1e2", "NaN", "Infinity"] {
+        let told = format!("{value} is not an integer, as INT32 needs");
+        assert_refused(with_input("INT32", "[1]", &format!("[{value}]")), &["input 'X'", &told]);
+    }
+    for (value, got) in [("true", "'true'"), ("null", "'null'"), ("\"1\"", "a string"), ("{}", "an object")] {
+        let told = format!("expected a number for INT32, got {got}");
+        assert_refused(with_input("INT32", "[1]", &format!("[{value}]")), &["input 'X'", &told]);
+    }
+}
+
+#[test]
+fn booleans() {
+    assert_eq!(bytes_of("BOOL", "[4]", "[true,false,1,0]"), [1, 0, 1, 0]);
+    for value in ["2", "-1", "1.0", "null", "\"true\"", "tru", "truE"] {
+        refused(with_input("BOOL", "[1]", &format!("[{value}]")));
+    }
+}
+
+#[test]
+fn floats_take_integers_and_special_tokens() {
+    let floats = [1_f32, -0.0, f32::INFINITY, f32::NEG_INFINITY].map(f32::to_le_bytes).concat();
+    assert_eq!(bytes_of("FP32", "[4]", "[1,-0.0,Infinity,-Infinity]"), floats);
+    let nan = bytes_of("FP32", "[1]", "[NaN]");
+    assert!(f32::from_le_bytes(nan.try_into().unwrap()).is_nan());
+    assert_eq!(bytes_of("FP16", "[2]", "[-Infinity,1]"), [0x00, 0xfc, 0x00, 0x3c]);
+    for value in ["true", "null", "\"1\""] {
+        assert_refused(with_input("FP32", "[1]", &format!("[{value}]")), &["input 'X'", "expected a number for FP32"]);
+    }
+}
+
+#[test]
+fn finite_numbers_do_not_become_infinite() {
+    let misfits = [("FP32", "1e300"), ("FP32", "3.5e38"), ("FP64", "1e400"), ("FP16", "65520"), ("BF16", "-3.4e38")];
+    for (datatype, value) in misfits {
+        let told = format!("{value} is out of range for {datatype}");
+        assert_refused(with_input(datatype, "[1]", &format!("[{value}]")), &["input 'X'", &told]);
+    }
+    assert_eq!(bytes_of("FP32", "[1]", "[3.4028235e38]"), f32::MAX.to_le_bytes());
+    assert_eq!(bytes_of("FP16", "[1]", "[65519.99]"), [0xff, 0x7b]);
+}
+
+#[test]
+fn strings() {
+    let framed = |elements: &[&[u8]]| {
+        let frame = |element: &&[u8]| [&u32::try_from(element.len()).unwrap().to_le_bytes()[..], element].concat();
+        elements.iter().map(frame).collect::<Vec<_>>().concat()
+    };
+    let plain = framed(&[b"a", b"", "b\u{e9}\0\"x".as_bytes()]);
+    assert_eq!(bytes_of("BYTES", "[3]", r#"["a","","b\u00e9\u0000\"x"]"#), plain);
+    let escapes = framed(&[b"\"\\/\x08\x0c\n\r\t", "\u{1f600}".as_bytes()]);
+    assert_eq!(bytes_of("BYTES", "[2]", r#"["\"\\\/\b\f\n\r\t","\ud83d\ude00"]"#), escapes);
+    let json = [&b"{\"inputs\":[{\"name\":\"X\",\"datatype\":\"BYTES\",\"shape\":[1],\"data\":[\"a\xff\xfe\"]}]}"[..]];
+    assert_eq!(&accepted(json.concat()).inputs[0].data[..], framed(&[b"a\xff\xfe"]));
+    let long = "x\u{1f600}".repeat(2_000_000);
+    assert_eq!(bytes_of("BYTES", "[1]", &format!("[\"{long}\"]")), framed(&[long.as_bytes()]));
+}
+
+#[test]
+fn strings_that_are_none() {
+    for (value, got) in [("true", "'true'"), ("null", "'null'"), ("5", "a number"), ("{}", "an object")] {
+        let told = format!("expected a string for BYTES, got {got}");
+        assert_refused(with_input("BYTES", "[1]", &format!("[{value}]")), &["input 'X'", &told]);
+    }
+    for lone in [r#"["\ud83d"]"#, r#"["\ude00"]"#, r#"["\ud83dx"]"#, r#"["\ud83d\n"]"#, r#"["\ud83d\u0041"]"#] {
+        assert_refused(with_input("BYTES", "[1]", lone), &["input 'X'", "lone surrogate"]);
+    }
+    for broken in [r#"["\x"]"#, r#"["\u12"]"#, r#"["\u12g4"]"#, "[\"a\nb\"]", "[\"a\0b\"]", "[\"abc"] {
+        assert_refused(with_input("BYTES", "[1]", broken), &["input 'X'", "string"]);
+    }
+}
+
+#[test]
+fn nesting_is_flattened() {
+    for data in ["[1,2,3,4]", "[[1,2],[3,4]]", "[[[1],[2]],[[3],[4]]]", "[[1,2],3,[[4]]]", " [ [ 1 , 2 ] , [ 3,4 ] ] "]
+    {
+        assert_eq!(bytes_of("INT8", "[2,2]", data), [1, 2, 3, 4], "{data}");
+    }
+    for data in [r#"["a","b"]"#, r#"[["a","b"]]"#, r#"[["a"],["b"]]"#] {
+        assert_eq!(bytes_of("BYTES", "[2,1]", data), b"\x01\0\0\0a\x01\0\0\0b", "{data}");
+    }
+    assert_eq!(bytes_of("FP32", "[2,0]", "[[],[]]"), b"");
+    assert_eq!(bytes_of("FP32", "[0]", "[]"), b"");
+}
+
+#[test]
+fn nesting_has_a_limit() {
+    let nested = |depth: usize, element: &str| format!("{}{element}{}", "[".repeat(depth), "]".repeat(depth));
+    assert_eq!(bytes_of("INT64", "[1,1]", &nested(50, "5")), 5_i64.to_le_bytes());
+    assert_eq!(bytes_of("BYTES", "[1,1]", &nested(50, "\"a\"")), b"\x01\0\0\0a");
+    assert_eq!(bytes_of("INT8", "[1]", &nested(97, "5")), [5]);
+    let limit = "JSON nesting depth exceeds maximum allowed limit (100)";
+    for (datatype, element) in [("INT64", "5"), ("BYTES", "\"a\""), ("FP32", "5")] {
+        assert_refused(with_input(datatype, "[1,1]", &nested(120, element)), &["input 'X'", limit]);
+        assert_refused(with_input(datatype, "[1,1]", &nested(98, element)), &[limit]);
+    }
+    assert_refused(with_member(&format!("\"foo\":{}", nested(100_000, ""))), &[limit]);
+    assert_refused(with_member(&format!("\"foo\":{}", "{\"a\":".repeat(100_000))), &[limit]);
+    assert_refused("[".repeat(100_000), &["expected an object"]);
+    let late = format!(r#"{{"inputs":[{{"data":{},"name":"X","datatype":"INT8","shape":[1]}}]}}"#, nested(120, "1"));
+    assert_refused(late, &[limit]);
+}
+
+#[test]
+fn the_count_must_equal_the_shape() {
+    let few = with_input("INT32", "[2,3]", "[1,2,3,4,5]");
+    assert_refused(few, &["shape does not match true shape", "'X'", "'m'", "[2,3]", "6 elements", "holds 5"]);
+    let many = with_input("FP32", "[2]", "[1,2,3]");
+    assert_refused(many, &["Shape does not match true shape of 'data' field", "'X'", "[2]", "2 elements", "holds 3"]);
+    assert_refused(with_input("BYTES", "[2]", "[\"a\"]"), &["shape does not match true shape", "holds 1"]);
+    refused(with_input("INT32", "[0]", "[1]"));
+    refused(with_input("INT32", "[]", "[]"));
+}
+
+#[test]
+fn shapes() {
+    for dim in ["-4", "\"4\"", "1.0", "4.5", "true", "null", "[4]", "9223372036854775808", "NaN", "1e400"] {
+        assert_refused(
+            with_input("INT32", &format!("[{dim}]"), "[1,2,3,4]"),
+            &["'X'", "'shape'", "non-negative integer"],
+        );
+    }
+    assert_refused(with_input("INT32", "4", "[1]"), &["'X'", "'shape'", "expected an array of dims, got a number"]);
+    let count = "causes total element count to exceed maximum size of";
+    assert_refused(with_input("INT8", "[4294967296,4294967296]", "[1]"), &["'X'", "'m'", count]);
+    assert_refused(with_input("INT8", "[4294967296,4294967296,0]", "[]"), &[count]);
+    assert_refused(with_input("FP64", "[2305843009213693952]", "[1]"), &["byte size overflow for input 'X'"]);
+    // A huge shape with little data is refused without a huge buffer.
+    refused(with_input("FP64", "[1152921504606846975]", "[1]"));
+}
+
+#[test]
+fn missing_and_wrong_members_are_named() {
+    assert_refused("{}", &["'inputs' is missing", "model 'm'"]);
+    assert_refused("", &["expected an object with 'inputs', got the end", "at byte 0"]);
+    assert_refused("[]", &["expected an object with 'inputs', got an array"]);
+    assert_refused("abc", &["got 'abc'", "at byte 0"]);
+    assert_refused(r#"{"inputs":{}}"#, &["'inputs'", "expected an array, got an object", "at byte 10"]);
+    assert_refused(r#"{"inputs":[5]}"#, &["inputs[0]", "expected an object, got a number"]);
+    let data = r#""shape":[1],"datatype":"INT8","data":[1]"#;
+    assert_refused(format!(r#"{{"inputs":[{{{data}}}]}}"#), &["inputs[0]", "'name' is missing"]);
+    assert_refused(r#"{"inputs":[{"name":"X","shape":[1],"data":[1]}]}"#, &["input 'X'", "'datatype' is missing"]);
+    assert_refused(r#"{"inputs":[{"name":"X","datatype":"INT8","data":[1]}]}"#, &["input 'X'", "'shape' is missing"]);
+    assert_refused(r#"{"inputs":[{"name":5}]}"#, &["inputs[0], 'name': expected a string, got a number"]);
+    assert_refused(with_input("FP8", "[1]", "[1]"), &["input 'X', 'datatype': 'FP8' is no datatype"]);
+    assert_refused(with_input("fp32", "[1]", "[1]"), &["'fp32' is no datatype"]);
+    assert_refused(with_input("INT8", "[1]", "1"), &["input 'X', 'data': expected an array, got a number"]);
+    assert_refused(with_member(r#""id":5"#), &["'id': expected a string, got a number"]);
+    assert_refused(with_member(r#""outputs":{}"#), &["'outputs': expected an array, got an object"]);
+    assert_refused(with_member(r#""outputs":[{}]"#), &["outputs[0]: 'name' is missing"]);
+    assert_refused(with_member(r#""outputs":[{"name":1}]"#), &["outputs[0]: 'name': expected a string"]);
+    assert_refused(with_member(r#""parameters":[]"#), &["'parameters': expected an object, got an array"]);
+    assert_refused(b"{\"id\":\"\xff\"}", &["'id': the string is not valid UTF-8"]);
+}
+
+#[test]
+fn a_fault_in_late_data_is_placed_like_one_in_early_data() {
+    let json = r#"{"inputs":[{"data":[1,2.5],"name":"X","datatype":"INT8","shape":[2]}]}"#;
+    assert_refused(json, &["input 'X', 'data': 2.5 is not an integer", "at byte 22"]);
+}
+
+#[test]
+fn one_source_of_data() {
+    let none = r#"{"inputs":[{"name":"X","datatype":"INT8","shape":[1]}]}"#;
+    assert_refused(none, &["'X'", "'m'", "must set only one of", "it sets none of them"]);
+    let both =
+        r#"{"inputs":[{"name":"X","datatype":"INT8","shape":[1],"data":[1],"parameters":{"binary_data_size":1}}]}"#;
+    assert_refused(both, &["'X'", "must set only one of", "it sets 'data' and 'binary_data_size'"]);
+    let shared = r#"{"inputs":[{"name":"X","datatype":"INT8","shape":[9],"parameters":{"shared_memory_region":"r",
+        "shared_memory_byte_size":9}}]}"#;
+    let call = accepted(shared);
+    assert_eq!(call.inputs[0].data.len(), 0);
+    assert_eq!(call.inputs[0].parameters[0], ("shared_memory_region".to_owned(), Parameter::String("r".to_owned())));
+    let shared_and_data = r#"{"inputs":[{"name":"X","datatype":"INT8","shape":[1],"data":[1],
+        "parameters":{"shared_memory_region":"r"}}]}"#;
+    assert_refused(shared_and_data, &["it sets 'data' and 'shared_memory_region'"]);
+}
+
+#[test]
+fn parameters() {
+    let values = r#""parameters":{"i":-5,"u":18446744073709551615,"d":1e3,"s":"\u0041","b":false}"#;
+    let expected = [
+        ("i", Parameter::Int(-5)),
+        ("u", Parameter::Uint(u64::MAX)),
+        ("d", Parameter::Double(1000.0)),
+        ("s", Parameter::String("A".to_owned())),
+        ("b", Parameter::Bool(false)),
+    ];
+    assert_eq!(accepted(with_member(values)).parameters, expected.map(|(key, value)| (key.to_owned(), value)));
+    for value in ["null", "[1]", "{}"] {
+        let in_request = with_member(&format!(r#""parameters":{{"a":{value}}}"#));
+        assert_refused(in_request, &["parameter 'a' has invalid type"]);
+        let in_output = with_member(&format!(r#""outputs":[{{"name":"Y","parameters":{{"a":{value}}}}}]"#));
+        assert_refused(in_output, &["outputs[0]", "parameter 'a' has invalid type"]);
+        let in_input = format!(r#"{{"inputs":[{{"name":"X","parameters":{{"a":{value}}}}}]}}"#);
+        assert_refused(in_input, &["input 'X'", "parameter 'a' has invalid type"]);
+    }
+    for value in ["18446744073709551616", "-9223372036854775809", "1e400"] {
+        assert_refused(
+            with_member(&format!(r#""parameters":{{"a":{value}}}"#)),
+            &["parameter 'a'", "out of range", value],
+        );
+    }
+    let reserved = with_member(r#""parameters":{"triton_enable_empty_final_response":true}"#);
+    assert_refused(reserved, &["'triton_enable_empty_final_response'", "are reserved for Triton usage"]);
+}
+
+#[test]
+fn parameters_of_the_wire() {
+    assert_refused(with_member(r#""parameters":{"binary_data_output":1}"#), &["'binary_data_output' has invalid type"]);
+    assert_refused(
+        with_member(r#""outputs":[{"name":"Y","parameters":{"binary_data":"yes"}}]"#),
+        &["'binary_data' has"],
+    );
+    for value in ["-1", "\"a\"", "1.5", "4294967296"] {
+        let output = format!(r#""outputs":[{{"name":"Y","parameters":{{"classification":{value}}}}}]"#);
+        assert_refused(with_member(&output), &["outputs[0]", "'classification' must be a non-negative"]);
+    }
+    for value in ["-1", "\"16\"", "1.5", "true"] {
+        let input = format!(
+            r#"{{"inputs":[{{"name":"X","datatype":"INT8","shape":[1],"parameters":{{"binary_data_size":{value}}}}}]}}"#
+        );
+        assert_refused(input, &["input 'X'", "'binary_data_size' must be a non-negative integer"]);
+    }
+}
+
+#[test]
+fn broken_json() {
+    let broken = [
+        r#"{"inputs":[]"#,
+        r#"{"inputs":[}"#,
+        r#"{"inputs":[],}"#,
+        r#"{"inputs":[],"a"}"#,
+        r#"{"inputs":[],"a":}"#,
+        r#"{"inputs":[],"a":[1,]}"#,
+        r#"{"inputs":[],"a":[1 2]}"#,
+        r#"{"inputs":[],"a":{"b" 1}}"#,
+        r#"{"inputs":[] "a":1}"#,
+        r#"{"inputs":[],a:1}"#,
+        r#"{"inputs":[],'a':1}"#,
+        r#"{"inputs":[]} x"#,
+        r#"{"inputs":[]}{}"#,
+        r#"{"inputs":[]} // comment"#,
+        r#"/* comment */ {"inputs":[]}"#,
+        r#"{"inputs":[],"a":tru}"#,
+        r#"{"inputs":[],"a":nul}"#,
+        "{\"inputs\":[],\"a\":\"",
+        "\u{feff}{\"inputs\":[]}",
+        "{\"inputs\":[]}\0",
+    ];
+    for json in broken {
+        assert_refused(json, &["the JSON of the request to model 'm' is wrong", "at byte"]);
+    }
+    for data in [
+        "[1,]", "[,1]", "[1,,2]", "[1", "[[1]", "[1]]", "[1}", "[01]", "[1.]", "[.5]", "[+1]", "[-]", "[1e]", "[1e+]",
+        "[0x1]",
+    ] {
+        refused(with_input("FP32", "[1]", data));
+        let late = format!(r#"{{"inputs":[{{"data":{data},"name":"X","datatype":"FP32","shape":[1]}}]}}"#);
+        refused(late);
+    }
+}
+
+#[test]
+fn empty_inputs_are_the_engines_to_judge() {
+    let call = accepted(r#"{"inputs":[],"outputs":[]}"#);
+    assert!(call.inputs.is_empty() && call.outputs.is_empty());
+}
+
+#[test]
+fn duplicates_are_kept_for_the_engine() {
+    let input = r#"{"name":"X","datatype":"INT8","shape":[1],"data":[1]}"#;
+    let call = accepted(format!(r#"{{"inputs":[{input},{input}],"outputs":[{{"name":"Y"}},{{"name":"Y"}}]}}"#));
+    assert_eq!((call.inputs.len(), call.outputs.len()), (2, 2));
+}
+
+#[test]
+fn every_prefix_of_a_request_is_refused_without_a_panic() {
+    let json = r#"{"id":"a\u00e9","inputs":[{"name":"X","datatype":"FP32","shape":[2],"data":[1.5e-3,NaN]},{"data":[["a\n"]],
+        "name":"T","datatype":"BYTES","shape":[1],"parameters":{"a":true}}],"parameters":{"n":-1,"z":null}}"#;
+    for end in 0..json.len() {
+        refused(&json[..end]);
+    }
+}
