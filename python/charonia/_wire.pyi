@@ -136,9 +136,6 @@ class HttpCall:
     """An HTTP request that is not an inference, with its whole body. Answered by `start` and then `write`s."""
 
     @property
-    def key(self) -> int:
-        """Unique in this process; `take_control` names calls by it whose client has gone."""
-    @property
     def listener(self) -> str:
         """"http" or "metrics"."""
     @property
@@ -231,8 +228,7 @@ class WireServer:
         """
     def wake_route(self, route: int, count: int = 1) -> None:
         """Make `count` waits at the route return, the present ones or the next."""
-    def take_control(self, max_items: int, timeout_s: float) -> list[HttpCall | RpcCall | int]:
-        """As `take`: calls, and the keys of HTTP calls taken earlier whose client has gone before their body was ended."""
+    def take_control(self, max_items: int, timeout_s: float) -> list[HttpCall | RpcCall]: ...
     def reply_batch(self, replies: Sequence[Reply]) -> None: ...
     def fail_batch(self, failures: Sequence[tuple[InferCall, int, str]]) -> None:
         """(call, code, message) each."""

@@ -5,6 +5,7 @@ that ASGI knows: `receive` gives `http.disconnect`, and `send` raises OSError. A
 """
 
 import asyncio
+import contextlib
 import traceback
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -28,17 +29,18 @@ class AsgiBridge:
 
     Args:
         apps: by listener name, "http" and "metrics".
+        watch_s: how often it is looked whether the client is there, while an app waits for nothing else. The wire does
+            not tell when the client of a control call leaves; an app that sends finds out by the next piece.
     """
 
-    def __init__(self, apps: Mapping[str, ASGIApp], log: Log) -> None:
+    def __init__(self, apps: Mapping[str, ASGIApp], log: Log, watch_s: float = 0.5) -> None:
         self._apps = dict(apps)
         self._log = log
-        self._open: dict[int, _Exchange] = {}
+        self._watch_s = watch_s
 
     async def serve(self, call: "HttpCall") -> None:
         """Answer one call. Never raises, but for being cancelled."""
-        exchange = _Exchange(call)
-        self._open[call.key] = exchange
+        exchange = _Exchange(call, self._watch_s)
         try:
             await self._apps[call.listener](exchange.scope(), exchange.receive, exchange.send)
         except ClientGone:
@@ -46,14 +48,7 @@ class AsgiBridge:
         except Exception:
             self._log.error(f"the app failed at {call.method} {call.path}: {traceback.format_exc()}")
         finally:
-            del self._open[call.key]
             exchange.close()
-
-    def disconnected(self, key: int) -> None:
-        """The client of this call has gone; unknown keys are those that were answered meanwhile."""
-        exchange = self._open.get(key)
-        if exchange is not None:
-            exchange.gone.set()
 
 
 class ClientGone(OSError):
@@ -63,13 +58,14 @@ class ClientGone(OSError):
 class _Exchange:
     """One call, between the wire's methods and ASGI's messages."""
 
-    def __init__(self, call: "HttpCall") -> None:
+    def __init__(self, call: "HttpCall", watch_s: float) -> None:
         self._call = call
+        self._watch_s = watch_s
         self._body_given = False
         self._head: tuple[int, Headers] | None = None
         self._started = False
         self._ended = False
-        self.gone = asyncio.Event()
+        self._over = asyncio.Event()
 
     def scope(self) -> Scope:
         call = self._call
@@ -93,8 +89,9 @@ class _Exchange:
         if not self._body_given:
             self._body_given = True
             return {"type": "http.request", "body": self._call.body, "more_body": False}
-        if not self._call.is_disconnected:
-            await self.gone.wait()
+        while not (self._over.is_set() or self._call.is_disconnected):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._over.wait(), self._watch_s)
         return {"type": "http.disconnect"}
 
     async def send(self, message: Message) -> None:
@@ -113,12 +110,12 @@ class _Exchange:
             self._start(None if more else len(body))
         self._ended = not more
         if not more:
-            self.gone.set()
+            self._over.set()
         elif not body:
             return
         chunk = b"" if self._call.method == "HEAD" else bytes(body)
         if not self._call.write(chunk, more) and more:
-            self.gone.set()
+            self._over.set()
             raise ClientGone("the client has closed the connection")
 
     def _start(self, length: int | None) -> None:
@@ -132,7 +129,7 @@ class _Exchange:
 
     def close(self) -> None:
         """The app has returned or raised. No answer becomes a 500; half of one is left for the wire to break off."""
-        self.gone.set()
+        self._over.set()
         if self._started or self._call.is_disconnected:
             return
         body = b'{"error":"the server failed to answer this request"}'

@@ -28,14 +28,13 @@ OnDeath = Callable[[str, BaseException], None]
 class ControlSource(Protocol):
     """Of the wire, what the control plane needs."""
 
-    def take_control(self, max_items: int, timeout_s: float) -> "list[HttpCall | RpcCall | int]": ...
+    def take_control(self, max_calls: int, timeout_s: float) -> "list[HttpCall | RpcCall]": ...
 
 
 class HttpServer(Protocol):
     """`AsgiBridge`."""
 
     async def serve(self, call: "HttpCall") -> None: ...
-    def disconnected(self, key: int) -> None: ...
 
 
 class RpcServer(Protocol):
@@ -112,11 +111,11 @@ class ControlLoop:
             if not places:
                 return
             asked_at = time.monotonic()
-            items = self._source.take_control(places, TAKE_TIMEOUT_S)
-            if items:
+            calls = self._source.take_control(places, TAKE_TIMEOUT_S)
+            if calls:
                 with self._place:
-                    self._open_calls += sum(not isinstance(item, int) for item in items)
-                self._call_loop(self._dispatch, items)
+                    self._open_calls += len(calls)
+                self._call_loop(self._dispatch, calls)
             elif time.monotonic() - asked_at < TAKE_TIMEOUT_S / 2:
                 self._stopping.wait(_PAUSE_S)
 
@@ -146,14 +145,12 @@ class ControlLoop:
             self._loop.run_until_complete(asyncio.wait(tasks))
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())
 
-    def _dispatch(self, items: "Sequence[HttpCall | RpcCall | int]") -> None:
-        for item in items:
-            if isinstance(item, int):
-                self._http.disconnected(item)
-            elif _is_http(item):
-                self._begin(self._http.serve(item))
+    def _dispatch(self, calls: "Sequence[HttpCall | RpcCall]") -> None:
+        for call in calls:
+            if _is_http(call):
+                self._begin(self._http.serve(call))
             else:
-                self._begin(self._rpc.serve(cast("RpcCall", item)))
+                self._begin(self._rpc.serve(cast("RpcCall", call)))
 
     def _begin(self, work: Coroutine[None, None, None]) -> None:
         task = self._loop.create_task(work)

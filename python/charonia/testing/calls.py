@@ -13,7 +13,6 @@ class FakeHttpCall:
     body: bytes = b""
     headers: list[tuple[bytes, bytes]] = field(default_factory=list)
     listener: str = "http"
-    key: int = 1
     http_version: str = "1.1"
     client: tuple[str, int] | None = None
     is_disconnected: bool = False

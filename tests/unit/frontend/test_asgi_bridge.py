@@ -73,18 +73,14 @@ def test_a_disconnect_wakes_who_waits_for_it(log):
         seen.append((await receive())["type"])
 
     async def run():
-        bridge = AsgiBridge({"http": app}, log)
-        call = FakeHttpCall(key=7)
-        task = asyncio.create_task(bridge.serve(call))
-        await asyncio.sleep(0)
+        call = FakeHttpCall()
+        task = asyncio.create_task(AsgiBridge({"http": app}, log, watch_s=0).serve(call))
+        for _ in range(10):
+            await asyncio.sleep(0)
         assert seen == ["http.request"]
-        bridge.disconnected(8)
-        await asyncio.sleep(0)
         assert not task.done()
         call.leave()
-        bridge.disconnected(7)
         await task
-        bridge.disconnected(7)
 
     asyncio.run(run())
     assert seen == ["http.request", "http.disconnect"]
