@@ -1,0 +1,61 @@
+//! Every other unary method: the message goes to the control inbox as it is, Python answers.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+
+use http::request::Parts;
+use http::HeaderMap;
+use hyper::body::Incoming;
+
+use super::answer::{self, Answer};
+use super::encode::Framed;
+use super::frame::MessageReader;
+use super::infer::within;
+use super::service::Front;
+use super::{compression, timeout};
+use crate::control::{ControlCall, RpcCall};
+use crate::reply::Failure;
+use crate::slot::Slot;
+use crate::status::Code;
+
+pub async fn answer(front: &Front, parts: Parts, body: Incoming) -> Answer {
+    let limit = timeout::of_request(&parts.headers);
+    let path = parts.uri.path().to_owned();
+    answer::unary(within(limit, ask(front, path, parts.headers, body)).await)
+}
+
+async fn ask(front: &Front, path: String, metadata: HeaderMap, body: Incoming) -> Result<Framed, Failure> {
+    let wire = &front.wire;
+    let coding = compression::of_request(&metadata)?;
+    let received = MessageReader::new(wire, body).one(wire).await?;
+    let (message, permit) = received.inflated(coding, wire).await?;
+    let slot = Arc::new(Slot::default());
+    let cancelled = Arc::new(AtomicBool::new(false));
+    let _set_when_dropped = SetWhenDropped(Arc::clone(&cancelled));
+    let call = RpcCall {
+        path,
+        message,
+        metadata,
+        cancelled,
+        slot: Arc::clone(&slot),
+        courier: Arc::clone(&front.courier),
+        permit: Some(permit),
+    };
+    if let Err(ControlCall::Rpc(refused)) = wire.control.push(ControlCall::Rpc(call)) {
+        refused.answer(Err(too_many()));
+    }
+    Framed::of_message(slot.wait().await?)
+}
+
+struct SetWhenDropped(Arc<AtomicBool>);
+
+impl Drop for SetWhenDropped {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+fn too_many() -> Failure {
+    let message = "the server has more control calls waiting than it may hold, or is shutting down";
+    Failure::new(Code::UNAVAILABLE, message)
+}

@@ -1,0 +1,91 @@
+//! `ModelInfer`: one message becomes one call, and its reply the answer.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::request::Parts;
+use http::HeaderMap;
+use hyper::body::Incoming;
+
+use super::answer::{self, Answer};
+use super::encode::{self, Framed};
+use super::frame::MessageReader;
+use super::service::Front;
+use super::{compression, decode, timeout};
+use crate::call::{Arrival, Call, Protocol, Request};
+use crate::courier::{Courier, Wakes};
+use crate::reply::{Failure, Reply, ReplySink};
+use crate::slot::Slot;
+use crate::status::Code;
+use crate::wire::monotonic_ns;
+
+pub async fn answer(front: &Front, parts: Parts, body: Incoming) -> Answer {
+    let arrival_ns = monotonic_ns();
+    let limit = timeout::of_request(&parts.headers);
+    let outcome = within(limit, infer(front, parts.headers, body, arrival_ns, limit)).await;
+    answer::unary(outcome)
+}
+
+/// Run `work` no longer than the client is willing to wait. What it waits for is cancelled when it is dropped.
+pub async fn within<T>(limit: Option<Duration>, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let Some(limit) = limit else { return work.await };
+    tokio::time::timeout(limit, work).await.unwrap_or_else(|_| Err(deadline_exceeded(limit)))
+}
+
+pub fn deadline_exceeded(limit: Duration) -> Failure {
+    Failure::new(Code::DEADLINE_EXCEEDED, format!("the call's deadline of {limit:?} passed before it was answered"))
+}
+
+/// The moment of a deadline on the clock of arrivals; 0 for none.
+pub fn deadline_ns(arrival_ns: u64, limit: Option<Duration>) -> u64 {
+    limit.map_or(0, |limit| arrival_ns.saturating_add(u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX)))
+}
+
+async fn infer(
+    front: &Front,
+    headers: HeaderMap,
+    body: Incoming,
+    arrival_ns: u64,
+    limit: Option<Duration>,
+) -> Result<Framed, Failure> {
+    let wire = &front.wire;
+    let coding = compression::of_request(&headers)?;
+    let received = MessageReader::new(wire, body).one(wire).await?;
+    // Who compresses its request wants a compressed answer.
+    let answer_coding = coding.filter(|&coding| received.is_compressed && compression::is_accepted(coding, &headers));
+    let (parsed, permit) = decode::received(received, coding, wire).await?;
+    let arrival = Arrival {
+        protocol: Protocol::Grpc,
+        arrival_ns,
+        deadline_ns: deadline_ns(arrival_ns, limit),
+        headers,
+        permit: Some(permit),
+    };
+    let slot = Arc::new(Slot::default());
+    let sink = UnarySink { slot: Arc::clone(&slot), courier: Arc::clone(&front.courier) };
+    let call = Call::new(parsed, arrival, Box::new(sink), &wire.inbox);
+    let _cancel_when_dropped = call.guard();
+    wire.submit(call);
+    let framed = slot.wait().await?;
+    match answer_coding {
+        None => Ok(framed),
+        Some(coding) => Ok(compression::deflate(coding, framed).await),
+    }
+}
+
+/// Encodes on the replying thread; the connection's task is woken by the courier.
+struct UnarySink {
+    slot: Arc<Slot<Result<Framed, Failure>>>,
+    courier: Arc<Courier>,
+}
+
+impl ReplySink for UnarySink {
+    fn send(&self, request: &Request, reply: Reply, wakes: &mut Wakes) {
+        let outcome = match reply {
+            Reply::Ok(response) => encode::unary(&response, &request.parsed.id),
+            Reply::Err(failure) => Err(failure),
+        };
+        wakes.add(&self.courier, self.slot.fill(outcome));
+    }
+}

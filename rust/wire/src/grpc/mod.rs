@@ -1,0 +1,25 @@
+//! gRPC: one connection's calls read, dispatched by their path and answered.
+//!
+//! `listen` accepts connections; `service` takes one call by the path of its method: `health` answers from the published
+//! table, `infer` makes a `Call` of a `ModelInfer`, `stream` many of a `ModelStreamInfer`, `reflection` describes the
+//! services, `control` hands over everything else. `frame` reads messages (`compression` inflates them), `decode`
+//! turns them into calls, `encode` replies into messages, `answer` is what goes back, `driven` where that is a stream.
+
+pub mod answer;
+pub mod compression;
+pub mod contents;
+pub mod control;
+pub mod decode;
+pub mod driven;
+pub mod encode;
+pub mod frame;
+pub mod health;
+pub mod infer;
+pub mod listen;
+pub mod messages;
+pub mod reflection;
+pub mod service;
+pub mod stream;
+pub mod timeout;
+
+pub use listen::serve;

@@ -1,0 +1,63 @@
+//! One call, dispatched by the path of its method.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use http::Request;
+use hyper::body::Incoming;
+
+use super::answer::{self, Answer};
+use super::reflection::{self, Reflection};
+use super::{control, health, infer, stream};
+use crate::courier::Courier;
+use crate::reply::Failure;
+use crate::status::Code;
+use crate::wire::Wire;
+
+/// The methods of this service that are not named below are Python's to answer, unknown ones too.
+const INFERENCE_SERVICE: &str = "/inference.GRPCInferenceService/";
+
+/// What the calls of one I/O thread share.
+pub struct Front {
+    pub wire: Arc<Wire>,
+    /// Wakes tasks of this thread.
+    pub courier: Arc<Courier>,
+    pub reflection: Option<Reflection>,
+}
+
+impl Front {
+    pub fn new(wire: Arc<Wire>, courier: Arc<Courier>) -> Arc<Self> {
+        let reflection = Reflection::of(&wire.options.file_descriptor_set);
+        Arc::new(Self { wire, courier, reflection })
+    }
+}
+
+/// Never fails: what goes wrong is an answer. The hot method is kept apart, so that the others do not make its future
+/// larger.
+pub async fn answer(front: Arc<Front>, request: Request<Incoming>) -> Result<Answer, Infallible> {
+    front.wire.counters.grpc_requests.add(1);
+    Ok(if request.uri().path() == "/inference.GRPCInferenceService/ModelInfer" {
+        let (parts, body) = request.into_parts();
+        infer::answer(&front, parts, body).await
+    } else {
+        Box::pin(answer_other(front, request)).await
+    })
+}
+
+async fn answer_other(front: Arc<Front>, request: Request<Incoming>) -> Answer {
+    let path = request.uri().path().to_owned();
+    if let Some(reflection) = front.reflection.as_ref().filter(|_| reflection::serves(&path)) {
+        return reflection.answer(request).await;
+    }
+    let (parts, body) = request.into_parts();
+    match path.as_str() {
+        "/inference.GRPCInferenceService/ModelStreamInfer" => stream::answer(front, parts, body),
+        "/inference.GRPCInferenceService/ServerLive" => health::server(&front, parts, body, |table| table.live).await,
+        "/inference.GRPCInferenceService/ServerReady" => health::server(&front, parts, body, |table| table.ready).await,
+        "/inference.GRPCInferenceService/ModelReady" => health::model(&front, parts, body).await,
+        "/grpc.health.v1.Health/Check" => health::check(&front, parts, body).await,
+        "/grpc.health.v1.Health/Watch" => health::watch(&front, parts, body).await,
+        path if path.starts_with(INFERENCE_SERVICE) => control::answer(&front, parts, body).await,
+        path => answer::failed(&Failure::new(Code::UNIMPLEMENTED, format!("there is no method {path} on this server"))),
+    }
+}

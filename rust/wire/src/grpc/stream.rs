@@ -1,0 +1,127 @@
+//! `ModelStreamInfer`: every message of the request becomes a call, every reply a message of the answer.
+//!
+//! Answers go out in the order of the requests. The error of one request is a message as well: the stream goes on.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use http::request::Parts;
+use http::HeaderMap;
+use hyper::body::Incoming;
+
+use super::answer::{self, Answer};
+use super::driven::{self, Out};
+use super::encode::{self, Framed};
+use super::frame::{MessageReader, Received};
+use super::infer::deadline_ns;
+use super::service::Front;
+use super::{compression, decode, timeout};
+use crate::call::{Arrival, Call, CancelGuard, Protocol, Request};
+use crate::courier::{Courier, Wakes};
+use crate::http::compress::Coding;
+use crate::reply::{Failure, Reply, ReplySink};
+use crate::slot::Slot;
+use crate::wire::monotonic_ns;
+
+/// Requests of one stream that are not answered yet; more are not read.
+const MAX_IN_FLIGHT: usize = 256;
+
+pub fn answer(front: Arc<Front>, parts: Parts, body: Incoming) -> Answer {
+    let coding = match compression::of_request(&parts.headers) {
+        Ok(coding) => coding,
+        Err(failure) => return answer::failed(&failure),
+    };
+    let limit = timeout::of_request(&parts.headers);
+    let deadline_ns = deadline_ns(monotonic_ns(), limit);
+    let stream = Stream { front, headers: parts.headers, coding, deadline_ns, waiting: VecDeque::new() };
+    driven::answer(limit, move |out| stream.run(body, out))
+}
+
+struct Stream {
+    front: Arc<Front>,
+    headers: HeaderMap,
+    coding: Option<Coding>,
+    deadline_ns: u64,
+    /// The calls that are not answered yet, in order.
+    waiting: VecDeque<Waiting>,
+}
+
+struct Waiting {
+    slot: Arc<Slot<Framed>>,
+    _cancel_when_dropped: CancelGuard,
+}
+
+impl Stream {
+    async fn run(mut self, body: Incoming, out: Out) -> Result<(), Failure> {
+        let wire = Arc::clone(&self.front.wire);
+        let mut phase = wire.phase.subscribe();
+        let mut reader = MessageReader::new(&wire, body);
+        let mut end: Option<Result<(), Failure>> = None;
+        loop {
+            if let (true, Some(end)) = (self.waiting.is_empty(), &mut end) {
+                return std::mem::replace(end, Ok(()));
+            }
+            let first = self.waiting.front().map(|waiting| Arc::clone(&waiting.slot));
+            let may_read = end.is_none() && self.waiting.len() < MAX_IN_FLIGHT;
+            tokio::select! {
+                biased;
+                framed = wait(first.as_ref()), if first.is_some() => {
+                    self.waiting.pop_front();
+                    out.send(framed).await;
+                }
+                next = reader.next(&wire), if may_read => match next {
+                    Ok(Some(received)) => end = self.submit(received).await.err().map(Err),
+                    Ok(None) => end = Some(Ok(())),
+                    Err(failure) => end = Some(Err(failure)),
+                },
+                () = driven::draining(&mut phase), if end.is_none() => {
+                    end = Some(Err(driven::shutting_down()));
+                }
+            }
+        }
+    }
+
+    /// Fails when the message is no request at all; then the stream ends after the answers before it.
+    async fn submit(&mut self, received: Received) -> Result<(), Failure> {
+        let wire = &self.front.wire;
+        let arrival_ns = monotonic_ns();
+        let (parsed, permit) = decode::received(received, self.coding, wire).await?;
+        let arrival = Arrival {
+            protocol: Protocol::GrpcStream,
+            arrival_ns,
+            deadline_ns: self.deadline_ns,
+            headers: self.headers.clone(),
+            permit: Some(permit),
+        };
+        let slot = Arc::new(Slot::default());
+        let sink = StreamSink { slot: Arc::clone(&slot), courier: Arc::clone(&self.front.courier) };
+        let call = Call::new(parsed, arrival, Box::new(sink), &wire.inbox);
+        self.waiting.push_back(Waiting { slot, _cancel_when_dropped: call.guard() });
+        wire.submit(call);
+        Ok(())
+    }
+}
+
+async fn wait(slot: Option<&Arc<Slot<Framed>>>) -> Framed {
+    match slot {
+        Some(slot) => slot.wait().await,
+        None => std::future::pending().await,
+    }
+}
+
+struct StreamSink {
+    slot: Arc<Slot<Framed>>,
+    courier: Arc<Courier>,
+}
+
+impl ReplySink for StreamSink {
+    fn send(&self, request: &Request, reply: Reply, wakes: &mut Wakes) {
+        let id = &request.parsed.id;
+        let framed = match reply {
+            Reply::Ok(response) => encode::streamed(&response, id),
+            Reply::Err(failure) => Err(failure),
+        };
+        let framed = framed.unwrap_or_else(|failure| encode::streamed_failure(&failure, id));
+        wakes.add(&self.courier, self.slot.fill(framed));
+    }
+}
