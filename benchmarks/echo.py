@@ -1,4 +1,4 @@
-"""A client for payloads that perf_analyzer can't make to measure: strings of 50 to 500 bytes, tensors of 4 MB, by threads."""
+"""A client for payloads that perf_analyzer can't make to measure: strings of 50 to 500 bytes, tensors of 4 MB."""
 
 import random
 import threading

@@ -43,7 +43,7 @@ def charonia_command(repository: Path, ports: list[int]) -> list[str]:
 
 
 def triton_command(repository: Path, ports: list[int]) -> list[str] | None:
-    """The real server: TRITONSERVER names its binary (or a script that sets its libraries up), TRITON_BACKENDS its backends."""
+    """The real server: TRITONSERVER names its binary, or a script that sets its libraries up."""
     binary = os.environ.get("TRITONSERVER")
     if binary is None:
         return None
