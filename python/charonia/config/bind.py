@@ -149,8 +149,9 @@ class Binder:
 
     def _map_key(self, field: FieldDescriptor, block: Block, value: Scalar | Block | None, path: str) -> Any:
         if value is None:
-            self._refuse(block, path, f"an entry of '{field.name}' has no key", 'add key: "…"')
-            return None
+            # Legal, and Triton's own tests do it; the key is then "" or 0.
+            self._note(Severity.WARNING, block, path, f"an entry of '{field.name}' has no key", 'add key: "…"')
+            return map_key(field).default_value
         if isinstance(value, Block):
             self._refuse(value, path, f"the key of an entry of '{field.name}' is a plain value, not '{{ … }}'")
             return None
@@ -182,8 +183,13 @@ class Binder:
                 self._refuse(value or Block(0, 0), path, misfit.message, misfit.remedy)
 
     def _refuse(self, node: Entry | Block | Scalar, path: str, message: str, remedy: str = "") -> None:
+        self._note(Severity.ERROR, node, path, message, remedy)
+
+    def _note(
+        self, severity: Severity, node: Entry | Block | Scalar, path: str, message: str, remedy: str = ""
+    ) -> None:
         place = self.places.place(node.line, node.column)
-        self.findings.append(Finding(Severity.ERROR, path, place, message, remedy))
+        self.findings.append(Finding(severity, path, place, message, remedy))
 
 
 def _on_line(words: str, line: int) -> str:

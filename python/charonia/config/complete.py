@@ -54,7 +54,7 @@ def complete_from_model(
     completed = ModelConfig()
     completed.CopyFrom(config)
     done: list[Completion] = []
-    if _leaves_open(config):
+    if leaves_open(config):
         tensors = (*inputs, *outputs)
         if config.max_batch_size == 0 and "max_batch_size" not in places:
             _choose_max_batch_size(completed, inputs, outputs, default_max_batch_size, done)
@@ -66,7 +66,8 @@ def complete_from_model(
     return Completed(completed, tuple(done), tuple(findings))
 
 
-def _leaves_open(config: ModelConfig) -> bool:
+def leaves_open(config: ModelConfig) -> bool:
+    """Whether there is something for the model file to fill in: a side without tensors, a missing datatype or dims."""
     if not (config.input or config.batch_input) or not config.output:
         return True
     ios: list[Io] = [*config.input, *config.output]

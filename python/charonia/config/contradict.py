@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from charonia.config.findings import Finding
 from charonia.config.contradict_dims import as_field, check_dims
+from charonia.config.findings import Finding
 from charonia.config.model_tensor import OPEN, ModelTensor, shown
 from charonia.config.places import NO_PLACES, Places
 from charonia.config.report import Report

@@ -60,7 +60,7 @@ def config_from_json(text: str, file: str = "config override") -> Document:
     binder = Binder(file)
     binder.fill(config, to_tree(document, config))
     raise_on_errors(binder.findings)
-    return Document(config, binder.places)
+    return Document(config, binder.places, tuple(binder.findings))
 
 
 def _refusal(place: Place, message: str) -> ConfigError:

@@ -102,7 +102,7 @@ def finish_config(loaded: LoadedConfig, config: ModelConfig, options: ConfigOpti
 
 
 def config_path(model_dir: Path, config_name: str = "") -> Path:
-    """The file that configures the model: the custom one where it is there, else config.pbtxt (which may be missing)."""
+    """The file that configures the model: the custom one where it is there, else config.pbtxt, there or not."""
     custom = model_dir / CUSTOM_CONFIGS / f"{config_name}.pbtxt"
     return custom if config_name and custom.is_file() else model_dir / CONFIG_FILE
 
@@ -129,5 +129,6 @@ def _complete(document: Document, source: str, name: str, layout: Layout, option
     completions, findings = fill_backend(config, name, layout, places)
     completions += normalize(config)
     completions += fill_instance_groups(config, options.gpus)
+    findings = [*document.warnings, *findings]
     findings += validate(config, folder=name, places=places, is_complete=not options.auto_complete)
     return LoadedConfig(config, tuple(findings), tuple(completions), source, places)

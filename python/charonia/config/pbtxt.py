@@ -14,10 +14,11 @@ _BOM = "\ufeff"
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A configuration as it was written, and where."""
+    """A configuration as it was written, where, and the warnings about how."""
 
     config: ModelConfig
     places: Places
+    warnings: tuple[Finding, ...] = ()
 
 
 def parse_pbtxt(source: str | bytes, file: str) -> Document:
@@ -41,7 +42,7 @@ def parse_pbtxt(source: str | bytes, file: str) -> Document:
     findings = [_finding(problem, places) for problem in problems] + binder.findings
     if errors_in(findings):
         raise ConfigError(sorted(findings, key=_position))
-    return Document(config, places)
+    return Document(config, places, tuple(findings))
 
 
 def _decode(source: bytes, file: str) -> str:
