@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import onnx_models
 import pytest
-from charonia.backends.joining import Staging, split, whole
+from charonia.backends.joining import Staging, check_rows, split, whole
 from charonia.core.errors import BackendError
 from charonia.core.request import InferRequest, Reply
 from charonia.core.tensor import Array, Tensor
@@ -61,8 +61,8 @@ def test_small_outputs_are_views() -> None:
 
 @pytest.mark.parametrize("shape", [(), (3,), (5, 4)])
 def test_outputs_without_the_rows_of_the_batch(shape: tuple[int, ...]) -> None:
-    with pytest.raises(BackendError, match=r"output 'Y' has shape .* batch of 4 rows"):
-        split("Y", "FP32", np.zeros(shape, np.float32), [1, 3], 4)
+    with pytest.raises(BackendError, match=r"model 'm' gave output 'Y' with shape .* batch of 4 rows"):
+        check_rows("m", ["Y"], [np.zeros(shape, np.float32)], 4)
 
 
 def test_a_whole_output_lends_its_memory() -> None:

@@ -50,6 +50,8 @@ class OnnxRuntimeBackend:
             places=context.places,
         )
         raise_on_errors(completed.findings)
+        for finding in completed.findings:
+            context.server.log.warning(f"model '{context.name}': {finding}")
         for completion in completed.completions:
             context.server.log.verbose(f"model '{context.name}': filled in {completion}")
         return completed.config

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from charonia.backends.base import Batch
-from charonia.backends.joining import Staging, split, whole
+from charonia.backends.joining import Staging, check_rows, split, whole
 from charonia.backends.onnxruntime.load_errors import clean
 from charonia.backends.onnxruntime.runtime import Module
 from charonia.backends.onnxruntime.values import array_of, not_text, ort_value
@@ -162,7 +162,7 @@ class OnnxRuntimeInstance:
 
     def _whole(self, plan: OutputPlan, results: Sequence[Array], request: InferRequest) -> list[Tensor]:
         if self._batched:
-            self._check_rows(plan, results, request.batch_size)
+            check_rows(self._model, plan.names, results, request.batch_size)
         if plan.scalars:
             results = self._unscalar(plan, results)
         return [whole(*output) for output in zip(plan.names, plan.datatypes, results, strict=True)]
@@ -172,20 +172,11 @@ class OnnxRuntimeInstance:
     ) -> None:
         rows = [request.batch_size for request in requests]
         total = sum(rows)
-        self._check_rows(plan, results, total)
+        check_rows(self._model, plan.names, results, total)
         columns = [split(*output, rows, total) for output in zip(plan.names, plan.datatypes, results, strict=True)]
         respond = batch.respond
-        for request, *outputs in zip(requests, *columns, strict=True):
+        for request, outputs in zip(requests, zip(*columns, strict=True), strict=True):
             respond(request, outputs)
-
-    def _check_rows(self, plan: OutputPlan, results: Sequence[Array], total: int) -> None:
-        for name, array in zip(plan.names, results, strict=True):
-            shape = array.shape
-            if not shape or shape[0] != total:
-                raise BackendError(
-                    f"model '{self._model}' gave output '{name}' with shape {list(shape)} for a batch of {total} rows: "
-                    f"its first dimension must be {total}; a model that does not keep the rows needs max_batch_size: 0"
-                )
 
     @staticmethod
     def _unscalar(plan: OutputPlan, results: Sequence[Array]) -> list[Array]:
@@ -193,4 +184,3 @@ class OnnxRuntimeInstance:
             array.reshape(1) if name in plan.scalars and not array.shape else array
             for name, array in zip(plan.names, results, strict=True)
         ]
-
