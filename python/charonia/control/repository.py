@@ -7,7 +7,7 @@ READY = "READY"
 
 
 class Repository:
-    """The index works in every control mode; loading and unloading by request need the explicit mode."""
+    """The index; loading and unloading by request are refused in every control mode so far."""
 
     def __init__(self, models: Models) -> None:
         self._models = models
@@ -17,7 +17,7 @@ class Repository:
         return tuple(entry for entry in self._models().index() if not ready_only or entry.state == READY)
 
     def load(self, name: str, repository: str = "") -> None:
-        """Raises UnavailableError in this control mode, UnsupportedError when a repository is named."""
+        """Raises UnavailableError, or UnsupportedError when a repository is named."""
         self._refuse("load", name, repository)
 
     def unload(self, name: str, repository: str = "") -> None:
@@ -27,8 +27,8 @@ class Repository:
     def _refuse(self, action: str, name: str, repository: str) -> None:
         no_repository(repository)
         raise UnavailableError(
-            f"can't {action} model '{name}': explicit model load / unload is not allowed unless the server "
-            "runs with --model-control-mode=explicit"
+            f"can't {action} model '{name}': explicit model load / unload is not allowed, "
+            "this server loads models only when it starts"
         )
 
 
