@@ -8,7 +8,7 @@ use charonia_wire::call::{Call, InputTensor as WireInput, Request};
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyDict, PyList, PyMemoryView, PyString, PyTuple};
 
 use crate::convert::{headers_as_text, parameters_to_python};
 use crate::names::{datatype, pooled};
@@ -161,6 +161,7 @@ impl InputTensor {
     }
 
     #[getter]
+    #[allow(clippy::unused_self)] // A property of every input, and Python asks the object.
     fn device<'py>(&self, py: Python<'py>) -> Bound<'py, PyString> {
         pooled(py, "cpu")
     }
@@ -180,8 +181,16 @@ impl InputTensor {
         slf
     }
 
+    /// What `memoryview` asks for from Python 3.12 on, under the name that it has there.
+    #[pyo3(signature = (flags, /))]
+    fn __buffer__<'py>(slf: &Bound<'py, Self>, flags: c_int) -> PyResult<Bound<'py, PyMemoryView>> {
+        let _ = flags;
+        PyMemoryView::from(slf.as_any())
+    }
+
     /// # Safety
     /// Called by the interpreter, with a view that is ours to fill.
+    #[allow(clippy::needless_pass_by_value)] // The shape that the slot has.
     unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
         let bytes = slf.get().bytes();
         let len = isize::try_from(bytes.len()).map_err(|error| PyBufferError::new_err(error.to_string()))?;

@@ -107,15 +107,12 @@ impl HttpCall {
 
     fn write(&self, chunk: &[u8], more: bool) -> PyResult<bool> {
         self.advance(Stage::Body, if more { Stage::Body } else { Stage::Done }, "a piece of the body")?;
-        let mut there = !self.call.is_disconnected();
-        if !chunk.is_empty() {
-            there = self.call.send(Part::Chunk(Bytes::copy_from_slice(chunk)));
-        }
-        if !more {
-            // Nobody reads the end of a body whose length was announced: that is no sign of a client gone.
-            self.call.send(Part::End);
-        }
-        Ok(there)
+        let chunk = Bytes::copy_from_slice(chunk);
+        Ok(match (more, chunk.is_empty()) {
+            (false, _) => self.call.end(chunk),
+            (true, true) => !self.call.is_disconnected(),
+            (true, false) => self.call.send(Part::Chunk(chunk)),
+        })
     }
 }
 

@@ -36,7 +36,10 @@ pub fn parameters_from_python(mapping: &Bound<'_, PyAny>) -> PyResult<Parameters
         return dict.iter().map(|(name, value)| Ok((name.extract()?, parameter(&value)?))).collect();
     }
     let items = mapping.cast::<PyMapping>()?.items()?;
-    items.iter().map(|item| item.extract::<(String, Bound<'_, PyAny>)>().and_then(|(n, v)| Ok((n, parameter(&v)?)))).collect()
+    items
+        .iter()
+        .map(|item| item.extract::<(String, Bound<'_, PyAny>)>().and_then(|(n, v)| Ok((n, parameter(&v)?))))
+        .collect()
 }
 
 fn parameter(value: &Bound<'_, PyAny>) -> PyResult<Parameter> {

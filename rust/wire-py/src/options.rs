@@ -34,6 +34,11 @@ impl WireOptions {
         server_header = "charonia".to_owned(),
         file_descriptor_set = Vec::new(),
     ))]
+    #[pyo3(text_signature = "(*, http_address='0.0.0.0', http_port=8000, grpc_address='0.0.0.0', grpc_port=8001, \
+        metrics_address='0.0.0.0', metrics_port=8002, http_threads=1, grpc_threads=1, reuse_http_port=False, \
+        reuse_grpc_port=False, http_max_input_bytes=67108864, grpc_max_message_bytes=2147483647, \
+        body_budget_bytes=4294967296, body_wait_ms=5000, inbox_max_calls=65536, write_timeout_ms=60000, \
+        server_header='charonia', file_descriptor_set=b'')")]
     // One keyword per setting; Python callers never see them by position.
     #[allow(clippy::too_many_arguments, clippy::fn_params_excessive_bools)]
     fn new(

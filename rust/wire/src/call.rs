@@ -250,7 +250,8 @@ impl Drop for Call {
             counters.dropped_calls.add(1);
         }
         let model = &self.request.parsed.model_name;
-        let failure = Failure::new(Code::INTERNAL, format!("the request to model '{model}' was lost inside the server"));
+        let failure =
+            Failure::new(Code::INTERNAL, format!("the request to model '{model}' was lost inside the server"));
         self.send(Reply::Err(failure), &mut Wakes::default());
     }
 }
@@ -281,5 +282,9 @@ fn signature(parsed: &ParsedCall) -> u64 {
 fn batch_dim(inputs: &[InputTensor]) -> i64 {
     let mut dims = inputs.iter().map(|input| input.shape.first().copied().unwrap_or(-1));
     let first = dims.next().unwrap_or(-1);
-    if dims.all(|dim| dim == first) { first } else { -1 }
+    if dims.all(|dim| dim == first) {
+        first
+    } else {
+        -1
+    }
 }

@@ -56,6 +56,14 @@ impl HttpCall {
         self.answer.send(part).is_ok()
     }
 
+    /// Send the last piece of the body. False when the client has gone.
+    pub fn end(&self, last: Bytes) -> bool {
+        let there = if last.is_empty() { !self.is_disconnected() } else { self.send(Part::Chunk(last)) };
+        // A connection that has all of an announced length looks no further: that is no sign of a client gone.
+        self.send(Part::End);
+        there
+    }
+
     pub fn is_disconnected(&self) -> bool {
         self.answer.is_closed()
     }
@@ -94,6 +102,15 @@ impl Drop for RpcCall {
 pub enum ControlCall {
     Http(HttpCall),
     Rpc(RpcCall),
+}
+
+impl ControlCall {
+    fn has_gone(&self) -> bool {
+        match self {
+            Self::Http(call) => call.is_disconnected(),
+            Self::Rpc(call) => call.is_cancelled(),
+        }
+    }
 }
 
 #[derive(Default)]
@@ -144,7 +161,8 @@ impl ControlInbox {
         if more {
             self.arrived.notify_one();
         }
-        taken
+        // Nobody waits for the answer of those whose client went while they waited.
+        taken.into_iter().filter(|call| !call.has_gone()).collect()
     }
 
     pub fn close(&self) {

@@ -137,7 +137,11 @@ impl Inbox {
         state.calls -= calls;
         self.counters.waiting_calls.sub(calls as u64);
         // Something is left behind: the next taker must know.
-        if state.items.is_empty() { drop(state) } else { self.ring(state) }
+        if state.items.is_empty() {
+            drop(state);
+        } else {
+            self.ring(state);
+        }
         // Calls whose client went while they waited are dropped here, outside the lock.
         let wanted = |item: &Item| !matches!(item, Item::Call(call) if !call.mark_taken());
         (taken.into_iter().filter(wanted).collect(), retired)

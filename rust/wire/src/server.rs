@@ -60,7 +60,8 @@ impl Server {
         let http = options.http.as_ref().map(bind).transpose()?;
         let grpc = options.grpc.as_ref().map(bind).transpose()?;
         let metrics = options.metrics.as_ref().map(bind).transpose()?;
-        let port = |listener: &Option<TcpListener>| listener.as_ref().and_then(|one| one.local_addr().ok()).map(|a| a.port());
+        let port =
+            |listener: &Option<TcpListener>| listener.as_ref().and_then(|one| one.local_addr().ok()).map(|a| a.port());
         let ports = Ports { http: port(&http), grpc: port(&grpc), metrics: port(&metrics) };
 
         let mut work = Vec::new();
@@ -93,9 +94,8 @@ impl Server {
         let deadline = Instant::now() + timeout;
         self.wire.enter(Phase::Draining);
         let Running { threads, ended, .. } = std::mem::take(&mut *self.lock());
-        let wait = |ended: &mpsc::Receiver<()>| {
-            ended.recv_timeout(deadline.saturating_duration_since(Instant::now())).is_ok()
-        };
+        let wait =
+            |ended: &mpsc::Receiver<()>| ended.recv_timeout(deadline.saturating_duration_since(Instant::now())).is_ok();
         let in_time = ended.is_none_or(|ended| threads.iter().all(|_| wait(&ended)));
         self.wire.enter(Phase::Closed);
         self.wire.inbox.close();
@@ -170,7 +170,7 @@ fn run(runtime: Runtime, works: Vec<Work>, wire: &Arc<Wire>) {
 }
 
 async fn serve(work: Work, wire: Arc<Wire>, courier: Arc<Courier>) {
-    let listener = |listener| tokio::net::TcpListener::from_std(listener);
+    let listener = tokio::net::TcpListener::from_std;
     // Registering a fresh socket fails only when the process has no descriptors left.
     match work {
         Work::Http(http) => {

@@ -50,10 +50,7 @@ impl Body for AnswerBody {
     type Data = Bytes;
     type Error = CutShort;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, CutShort>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, CutShort>>> {
         let next = match &mut *self {
             Self::Empty => None,
             Self::Whole(bytes) => Some(std::mem::take(bytes)),

@@ -46,7 +46,11 @@ pub async fn read(
         }
     })?;
     let held = permit.get_or_insert_with(|| Permit::empty(&wire.budget));
-    if held.grow(inflated.len()).await { Ok((inflated, permit)) } else { Err(over_budget()) }
+    if held.grow(inflated.len()).await {
+        Ok((inflated, permit))
+    } else {
+        Err(over_budget())
+    }
 }
 
 fn content_coding(headers: &HeaderMap) -> Result<Option<Coding>, Answer> {

@@ -59,7 +59,11 @@ fn read_limited(decoder: impl Read, limit: usize) -> Result<Bytes, Fault> {
     let mut inflated = Vec::new();
     let read = decoder.take(limit as u64 + 1).read_to_end(&mut inflated);
     read.map_err(|error| Fault::Broken(error.to_string()))?;
-    if inflated.len() > limit { Err(Fault::TooLong) } else { Ok(inflated.into()) }
+    if inflated.len() > limit {
+        Err(Fault::TooLong)
+    } else {
+        Ok(inflated.into())
+    }
 }
 
 /// The pieces of an answer as one compressed piece.

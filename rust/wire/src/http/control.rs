@@ -61,4 +61,3 @@ fn header(name: &[u8], value: Bytes) -> Option<(HeaderName, HeaderValue)> {
     let value = HeaderValue::from_maybe_shared(value).ok()?;
     (name != CONNECTION && name != TRANSFER_ENCODING).then_some((name, value))
 }
-

@@ -29,7 +29,7 @@ impl Encoded {
     fn of(request: &Request, reply: Reply) -> Self {
         match reply {
             Reply::Err(failure) => Self::of_failure(&failure),
-            Reply::Ok(response) => Self::of_response(request, response),
+            Reply::Ok(response) => Self::of_response(request, &response),
         }
     }
 
@@ -38,8 +38,8 @@ impl Encoded {
         Self { failure: Some(failure.code), json_length: None, pieces }
     }
 
-    fn of_response(request: &Request, response: Response) -> Self {
-        match tensor::encode_response(&request.parsed, &response) {
+    fn of_response(request: &Request, response: &Response) -> Self {
+        match tensor::encode_response(&request.parsed, response) {
             Ok(encoded) => {
                 let json_length = encoded.is_binary().then_some(encoded.json.len());
                 Self { failure: None, json_length, pieces: joined(encoded) }

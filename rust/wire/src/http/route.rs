@@ -88,7 +88,8 @@ mod tests {
 
     #[test]
     fn everything_else_is_control() {
-        for path in ["/v2", "/v2/", "/v2/models/m/infer/", "/v2/health/live/", "/metrics", "/v2/models/infer", "/", "*"] {
+        for path in ["/v2", "/v2/", "/v2/models/m/infer/", "/v2/health/live/", "/metrics", "/v2/models/infer", "/", "*"]
+        {
             assert_eq!(route(path), Route::Control, "{path}");
         }
     }
