@@ -1,6 +1,6 @@
 //! How long the codecs take: `cargo bench -p charonia-wire --bench tensor`.
 //!
-//! Prints the best of several rounds, in nanoseconds per call and per element, and serde_json's time for the same text.
+//! Prints the best of several rounds, in nanoseconds per call and per element, and `serde_json`'s time for the same text.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -55,12 +55,12 @@ fn bench_decode(what: &str, elements: u32, body: &Bytes) {
     report(&format!("  serde_json::Value, {what}"), elements, best_ns(|| drop(black_box(serde()))));
 }
 
-fn bench_encode(what: &str, datatype: DataType, elements: u32, data: Vec<u8>, binary_default: bool) {
+fn bench_encode(what: &str, datatype: DataType, elements: u32, data: &Bytes, binary_default: bool) {
     let output = |name: &str| OutputTensor {
         name: name.to_owned(),
         datatype,
         shape: vec![1, i64::from(elements)],
-        data: data.clone().into(),
+        data: data.clone(),
     };
     let outputs = vec![output("OUTPUT0"), output("OUTPUT1")];
     let names = ("addsub".to_owned(), "1".to_owned());
@@ -84,14 +84,14 @@ fn main() {
         bench_decode(&format!("FP32 0.123456784 (17 digits) x {count}"), count, &request("FP32", 1, count, &widened));
         bench_decode(&format!("INT32 x {count}"), count, &request("INT32", 1, count, &whole));
         bench_decode(&format!("BYTES x {count}"), count, &request("BYTES", 1, count, &strings));
-        let floats: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        let floats = Bytes::from_iter(values.iter().flat_map(|value| value.to_le_bytes()));
         let integral: Vec<u8> =
             (0..u16::MAX).cycle().take(count as usize).flat_map(|item| f32::from(item).to_le_bytes()).collect();
-        let integers: Vec<u8> = (0..count).flat_map(u32::to_le_bytes).collect();
-        bench_encode(&format!("FP32 fractions x {count}"), DataType::Fp32, count, floats.clone(), false);
-        bench_encode(&format!("FP32 whole numbers x {count}"), DataType::Fp32, count, integral, false);
-        bench_encode(&format!("INT32 x {count}"), DataType::Int32, count, integers, false);
-        bench_encode(&format!("FP32 binary x {count}"), DataType::Fp32, count, floats, true);
+        let integers = Bytes::from_iter((0..count).flat_map(u32::to_le_bytes));
+        bench_encode(&format!("FP32 fractions x {count}"), DataType::Fp32, count, &floats, false);
+        bench_encode(&format!("FP32 whole numbers x {count}"), DataType::Fp32, count, &integral, false);
+        bench_encode(&format!("INT32 x {count}"), DataType::Int32, count, &integers, false);
+        bench_encode(&format!("FP32 binary x {count}"), DataType::Fp32, count, &floats, true);
     }
     let whole = join((0..SMALL).map(|index| index.to_string()).collect());
     bench_decode("addsub: 2 x FP32[16], whole numbers", 2 * SMALL, &request("FP32", 2, SMALL, &whole));

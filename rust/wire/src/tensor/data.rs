@@ -7,6 +7,7 @@ use half::{bf16, f16};
 use super::aligned;
 use super::json_scan::{Fault, Scanner};
 use super::number::{Misfit, Number};
+use super::plain::Plain;
 use crate::datatype::DataType;
 
 /// Flattened elements in the machine's byte order; BYTES elements with their length prefixes.
@@ -97,7 +98,9 @@ fn walk(
             _ => element(scanner)?,
         }
         just_opened = false;
-        if close_arrays(scanner, outside)? {
+        if scanner.peek() == b',' {
+            scanner.bump();
+        } else if close_arrays(scanner, outside)? {
             return Ok(());
         }
     }
@@ -124,8 +127,8 @@ trait Element: Pod + Send {
     fn read(scanner: &mut Scanner<'_>) -> Result<Self, Fault>;
 }
 
-/// A number converted by `convert`, with a message that names the datatype and the text.
-#[inline]
+/// A number of any form converted by `convert`, with a message that names the datatype and the text.
+#[inline(never)]
 fn number<'a, T>(
     scanner: &mut Scanner<'a>,
     datatype: DataType,
@@ -153,8 +156,11 @@ macro_rules! integer_element {
         impl Element for $kind {
             #[inline]
             fn read(scanner: &mut Scanner<'_>) -> Result<Self, Fault> {
+                if let Some(value) = scanner.plain_number(|plain| Self::try_from(plain.$wide()?).ok()) {
+                    return Ok(value);
+                }
                 number(scanner, DataType::$datatype, |number| {
-                    <$kind>::try_from(number.$wide()?).map_err(|_| Misfit::OutOfRange)
+                    Self::try_from(number.$wide()?).map_err(|_| Misfit::OutOfRange)
                 })
             }
         }
@@ -175,6 +181,9 @@ integer_element! {
 impl Element for f32 {
     #[inline]
     fn read(scanner: &mut Scanner<'_>) -> Result<Self, Fault> {
+        if let Some(value) = scanner.plain_number(Plain::to_f32) {
+            return Ok(value);
+        }
         number(scanner, DataType::Fp32, Number::to_f32)
     }
 }
@@ -182,6 +191,9 @@ impl Element for f32 {
 impl Element for f64 {
     #[inline]
     fn read(scanner: &mut Scanner<'_>) -> Result<Self, Fault> {
+        if let Some(value) = scanner.plain_number(Plain::to_f64) {
+            return Ok(value);
+        }
         number(scanner, DataType::Fp64, Number::to_f64)
     }
 }

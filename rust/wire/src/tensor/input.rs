@@ -10,7 +10,7 @@ use crate::call::{InputTensor, Parameter, Parameters};
 use crate::datatype::DataType;
 use crate::reply::Failure;
 
-/// An input whose bytes may still be missing: they follow the JSON, or lie in shared memory.
+/// An input as the header has it. Its data is empty as yet when it follows the JSON or lies in shared memory.
 pub struct HeaderInput {
     pub tensor: InputTensor,
     /// How many bytes of the binary tail are this input's.
@@ -163,8 +163,12 @@ pub fn string(scanner: &mut Scanner<'_>) -> Result<String, Fault> {
 fn datatype(scanner: &mut Scanner<'_>) -> Result<DataType, Fault> {
     scanner.peek();
     let at = scanner.at();
-    let name = string(scanner)?;
-    DataType::from_name(&name).ok_or_else(|| Fault::new(at, unknown_datatype(&name)))
+    if scanner.peek() != b'"' {
+        return Err(scanner.unexpected("a string"));
+    }
+    let bytes = scanner.string()?;
+    let name = std::str::from_utf8(&bytes).unwrap_or_default();
+    DataType::from_name(name).ok_or_else(|| Fault::new(at, unknown_datatype(&String::from_utf8_lossy(&bytes))))
 }
 
 /// A sentence for a datatype that the protocol does not have.

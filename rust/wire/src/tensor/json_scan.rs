@@ -7,6 +7,7 @@ use std::borrow::Cow;
 
 use super::json_string;
 use super::number::{self, Number};
+use super::plain::{self, Plain};
 
 /// Arrays and objects inside one another, the document's own object counted.
 pub const MAX_DEPTH: u32 = 100;
@@ -157,6 +158,15 @@ impl<'a> Scanner<'a> {
     pub fn number(&mut self) -> Result<Number<'a>, Fault> {
         self.peek();
         number::scan(self.bytes, &mut self.at)
+    }
+
+    /// `convert`'s value of a plain number that starts at this very byte. Nothing is taken when it gives none.
+    #[inline]
+    pub fn plain_number<T>(&mut self, convert: impl FnOnce(Plain) -> Option<T>) -> Option<T> {
+        let (plain, end) = plain::scan(self.bytes, self.at)?;
+        let value = convert(plain)?;
+        self.at = end;
+        Some(value)
     }
 
     /// Take `true` or `false`.

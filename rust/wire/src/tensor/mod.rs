@@ -14,6 +14,7 @@ mod json_string;
 mod json_write;
 mod number;
 mod parameters;
+mod plain;
 mod request;
 mod response;
 

@@ -25,9 +25,7 @@ pub fn decode_request(model_name: &str, model_version: &str, body: &Bytes, json_
     let mut call = empty_call(model_name, model_version);
     let json = &body[..json_length.min(body.len())];
     let tail = body.slice(json.len()..);
-    if let Err(defect) = fill(&mut call, json, tail) {
-        call.defect = Some(defect);
-    }
+    call.defect = fill(&mut call, model_name, json, tail).err();
     call
 }
 
@@ -47,11 +45,11 @@ fn empty_call(model_name: &str, model_version: &str) -> ParsedCall {
     ParsedCall { model_name, model_version, ..ParsedCall::default() }
 }
 
-fn fill(call: &mut ParsedCall, json: &[u8], tail: Bytes) -> Result<(), Failure> {
-    let model = call.model_name.clone();
-    let inputs = Header { call }.read(json).map_err(|trouble| failure_of(&model, trouble))?;
-    call.inputs = attach_tail(&model, inputs, tail)?;
-    Ok(())
+fn fill(call: &mut ParsedCall, model: &str, json: &[u8], tail: Bytes) -> Result<(), Failure> {
+    let mut header = Header { call, model, binary: Vec::new() };
+    header.read(json).map_err(|trouble| failure_of(model, trouble))?;
+    let binary = header.binary;
+    attach_tail(model, &mut call.inputs, &binary, tail)
 }
 
 fn failure_of(model: &str, trouble: Trouble) -> Failure {
@@ -66,13 +64,15 @@ fn failure_of(model: &str, trouble: Trouble) -> Failure {
 /// Reads the header's members into the call.
 struct Header<'c> {
     call: &'c mut ParsedCall,
+    model: &'c str,
+    /// Which inputs have their bytes in the tail, and how many.
+    binary: Vec<(usize, u64)>,
 }
 
 impl Header<'_> {
-    fn read(mut self, json: &[u8]) -> Result<Vec<HeaderInput>, Trouble> {
+    fn read(&mut self, json: &[u8]) -> Result<(), Trouble> {
         let mut scanner = Scanner::new(json);
         let mut seen = Seen::default();
-        let mut inputs = None;
         if scanner.peek() != b'{' {
             return Err(scanner.unexpected("an object with 'inputs'").into());
         }
@@ -80,7 +80,7 @@ impl Header<'_> {
         let mut first = true;
         while let Some(key) = scanner.next_key(&mut first)? {
             match &*key {
-                b"inputs" if inputs.is_none() => inputs = Some(self.inputs(&mut scanner)?),
+                b"inputs" if seen.first(Seen::INPUTS) => self.inputs(&mut scanner)?,
                 b"outputs" if seen.first(Seen::OUTPUTS) => self.outputs(&mut scanner)?,
                 b"parameters" if seen.first(Seen::PARAMETERS) => self.parameters(&mut scanner)?,
                 b"id" if seen.first(Seen::ID) => self.id(&mut scanner)?,
@@ -88,7 +88,10 @@ impl Header<'_> {
             }
         }
         scanner.finish()?;
-        inputs.ok_or_else(|| Fault::new(json.len(), "'inputs' is missing").into())
+        if seen.first(Seen::INPUTS) {
+            return Err(Fault::new(json.len(), "'inputs' is missing").into());
+        }
+        Ok(())
     }
 
     fn id(&mut self, scanner: &mut Scanner<'_>) -> Result<(), Fault> {
@@ -96,16 +99,17 @@ impl Header<'_> {
         Ok(())
     }
 
-    fn inputs(&mut self, scanner: &mut Scanner<'_>) -> Result<Vec<HeaderInput>, Trouble> {
+    fn inputs(&mut self, scanner: &mut Scanner<'_>) -> Result<(), Trouble> {
         open_array(scanner, "'inputs'")?;
-        let mut inputs = Vec::with_capacity(2);
         let mut first = true;
         while scanner.next_item(&mut first)? {
-            let index = inputs.len();
+            let index = self.call.inputs.len();
             expect_object(scanner, "inputs", index)?;
-            inputs.push(input::read(scanner, &self.call.model_name, index)?);
+            let HeaderInput { tensor, binary_size } = input::read(scanner, self.model, index)?;
+            self.call.inputs.push(tensor);
+            self.binary.extend(binary_size.map(|size| (index, size)));
         }
-        Ok(inputs)
+        Ok(())
     }
 
     fn outputs(&mut self, scanner: &mut Scanner<'_>) -> Result<(), Fault> {
@@ -143,6 +147,7 @@ impl Seen {
     const ID: u8 = 1;
     const PARAMETERS: u8 = 2;
     const OUTPUTS: u8 = 4;
+    const INPUTS: u8 = 8;
 
     fn first(&mut self, member: u8) -> bool {
         let is_first = self.0 & member == 0;
@@ -214,23 +219,22 @@ fn take_classification(parameters: &mut Parameters, at: usize) -> Result<u32, Fa
     }
 }
 
-/// Cut the tail into the inputs' bytes, in the inputs' order, and check every input that has bytes.
-fn attach_tail(model: &str, inputs: Vec<HeaderInput>, mut tail: Bytes) -> Result<Vec<InputTensor>, Failure> {
-    let mut tensors = Vec::with_capacity(inputs.len());
-    let mut unchecked = Vec::new();
-    for HeaderInput { mut tensor, binary_size } in inputs {
-        if let Some(size) = binary_size {
-            let data = take_front(model, &tensor.name, &mut tail, size)?;
-            tensor.data = aligned::ensure(data, tensor.datatype.item_size());
-            unchecked.push(tensors.len());
-        }
-        tensors.push(tensor);
+/// Cut the tail into the binary inputs' bytes, in the inputs' order, and check those.
+fn attach_tail(
+    model: &str,
+    inputs: &mut [InputTensor],
+    binary: &[(usize, u64)],
+    mut tail: Bytes,
+) -> Result<(), Failure> {
+    for &(index, size) in binary {
+        let input = &mut inputs[index];
+        let data = take_front(model, &input.name, &mut tail, size)?;
+        input.data = aligned::ensure(data, input.datatype.item_size());
     }
     if !tail.is_empty() {
         return Err(surplus(model, tail.len()));
     }
-    unchecked.into_iter().try_for_each(|index: usize| check::input(model, &tensors[index]))?;
-    Ok(tensors)
+    binary.iter().try_for_each(|&(index, _)| check::input(model, &inputs[index]))
 }
 
 fn take_front(model: &str, input: &str, tail: &mut Bytes, size: u64) -> Result<Bytes, Failure> {

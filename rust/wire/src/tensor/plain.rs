@@ -1,0 +1,153 @@
+//! The fast path for numbers: plain decimals of up to 19 digits without an exponent, which is nearly all there are.
+//!
+//! It gives up (None) on everything else, right or wrong; `number` then reads the same text again.
+
+const MAX_DIGITS: usize = 19;
+
+/// mantissa / 10^fraction, and whether it was written without a point.
+#[derive(Clone, Copy)]
+pub struct Plain {
+    negative: bool,
+    mantissa: u64,
+    fraction: usize,
+    integral: bool,
+}
+
+/// The plain number at `at` and the offset behind it.
+#[inline]
+pub fn scan(bytes: &[u8], at: usize) -> Option<(Plain, usize)> {
+    let negative = bytes.get(at) == Some(&b'-');
+    let start = at + usize::from(negative);
+    let mut mantissa = 0;
+    let mut end = take_digits(bytes, start, &mut mantissa);
+    let mut digits = end - start;
+    if digits == 0 || (digits > 1 && bytes[start] == b'0') {
+        return None;
+    }
+    let (mut fraction, mut integral) = (0, true);
+    if bytes.get(end) == Some(&b'.') {
+        let behind = take_fraction(bytes, end + 1, &mut mantissa);
+        fraction = behind - end - 1;
+        (digits, end, integral) = (digits + fraction, behind, false);
+        if fraction == 0 {
+            return None;
+        }
+    }
+    let ends_here = matches!(bytes.get(end), Some(b',' | b']' | b' ' | b'\n' | b'\r' | b'\t'));
+    (ends_here && digits <= MAX_DIGITS).then_some((Plain { negative, mantissa, fraction, integral }, end))
+}
+
+/// Wraps around for more digits than fit; `scan` counts them.
+#[inline]
+fn take_digits(bytes: &[u8], start: usize, mantissa: &mut u64) -> usize {
+    let mut at = start;
+    while let Some(digit) = bytes.get(at).map(|byte| byte.wrapping_sub(b'0')).filter(|&digit| digit < 10) {
+        *mantissa = mantissa.wrapping_mul(10).wrapping_add(u64::from(digit));
+        at += 1;
+    }
+    at
+}
+
+/// As `take_digits`, eight at a time while there are as many.
+#[inline]
+fn take_fraction(bytes: &[u8], start: usize, mantissa: &mut u64) -> usize {
+    let mut at = start;
+    while let Some(value) = bytes.get(at..at + 8).and_then(|eight| eight_digits(eight.try_into().ok()?)) {
+        *mantissa = mantissa.wrapping_mul(100_000_000).wrapping_add(value);
+        at += 8;
+    }
+    take_digits(bytes, at, mantissa)
+}
+
+/// The value of eight ASCII digits; None if one is none.
+#[inline]
+fn eight_digits(ascii: [u8; 8]) -> Option<u64> {
+    const ZEROS: u64 = 0x3030_3030_3030_3030;
+    let word = u64::from_le_bytes(ascii);
+    let above_nine = word.wrapping_add(0x0606_0606_0606_0606);
+    if (word & 0xf0f0_f0f0_f0f0_f0f0) != ZEROS || (above_nine & 0xf0f0_f0f0_f0f0_f0f0) != ZEROS {
+        return None;
+    }
+    // Pairs, then fours, then all eight: each step joins neighbours with one multiplication.
+    let ones = word - ZEROS;
+    let pairs = (ones * 10 + (ones >> 8)) & 0x00ff_00ff_00ff_00ff;
+    let fours = (pairs * 100 + (pairs >> 16)) & 0x0000_ffff_0000_ffff;
+    Some((fours * 10_000 + (fours >> 32)) & 0xffff_ffff)
+}
+
+const POWERS: [f64; 20] =
+    [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19];
+
+impl Plain {
+    #[inline]
+    pub fn to_i64(self) -> Option<i64> {
+        let magnitude = i64::try_from(self.mantissa).ok().filter(|_| self.integral)?;
+        Some(if self.negative { -magnitude } else { magnitude })
+    }
+
+    #[inline]
+    pub fn to_u64(self) -> Option<u64> {
+        (self.integral && !self.negative).then_some(self.mantissa)
+    }
+
+    /// Exact mantissa, exact power of ten, one correctly rounded division.
+    #[inline]
+    pub fn to_f64(self) -> Option<f64> {
+        (self.mantissa <= 1 << 53).then(|| self.quotient())
+    }
+
+    /// The quotient is at most two units of f64 off, which decides the f32 unless a tie is about that near.
+    #[inline]
+    #[allow(clippy::cast_possible_truncation)] // rounding to f32 is what it is for
+    pub fn to_f32(self) -> Option<f32> {
+        const TIE: u64 = 1 << 28;
+        const EXTRA_BITS: u64 = (1 << 29) - 1;
+        let quotient = self.quotient();
+        let distance = (quotient.to_bits() & EXTRA_BITS).abs_diff(TIE);
+        (distance > 4).then_some(quotient as f32)
+    }
+
+    #[inline]
+    #[allow(clippy::cast_precision_loss)] // accounted for by the callers
+    fn quotient(self) -> f64 {
+        let magnitude = self.mantissa as f64 / POWERS[self.fraction];
+        if self.negative {
+            -magnitude
+        } else {
+            magnitude
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn eight_digits_at_once() {
+        assert_eq!(eight_digits(*b"12345678"), Some(12_345_678));
+        assert_eq!(eight_digits(*b"00000009"), Some(9));
+        for position in 0..8 {
+            for byte in (0..=255_u8).filter(|byte| !byte.is_ascii_digit()) {
+                let mut ascii = *b"99999999";
+                ascii[position] = byte;
+                assert_eq!(eight_digits(ascii), None, "{ascii:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn plain_numbers_only() {
+        let value = |text: &str| scan(text.as_bytes(), 0).map(|(plain, end)| (plain.quotient(), end));
+        assert_eq!(value("1.5,"), Some((1.5, 3)));
+        assert_eq!(value("-0.1234567812345678]"), Some((-0.123_456_781_234_567_8, 19)));
+        assert_eq!(value("9999999999999999999 "), Some((1e19, 19)));
+        let others =
+            ["", "-", "1", "1.5", "01,", "1.,", ".5,", "1e5,", "1.5e5,", "10000000000000000000,", "1}", "NaN,", "+1,"];
+        for text in others {
+            assert!(scan(text.as_bytes(), 0).is_none(), "{text}");
+        }
+        assert!(scan(b"1.0,", 0).unwrap().0.to_i64().is_none());
+        assert!(scan(b"9223372036854775808,", 0).unwrap().0.to_i64().is_none());
+    }
+}
