@@ -42,9 +42,8 @@ from charonia.scheduling.timer import Timer
 if TYPE_CHECKING:
     from charonia.frontend.doors import Doors
 
-# What unloading and flushing may take beyond the exit time-out when nothing is stuck.
-_CLOSE_S = 5.0
-_STOPPING = "the server is stopping and takes no new requests"
+# What unloading may take after the last request is answered; it waits for a model's own finalize.
+_UNLOAD_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,28 +235,30 @@ class Server:
         self.lifecycle.abort()
         self._publish()
         if self._doors is not None:
-            self._doors.refuse(_STOPPING)
+            self._doors.refuse()
 
     def stop(self) -> bool:
         """Stop in order. False if something was still busy after the exit time-out, or did not end."""
         self.begin_stop()
-        idle = self._wait_idle(monotonic() + self.options.exit_timeout_secs)
-        unloaded = self.lifecycle.stop(_CLOSE_S if idle else 0.0)
-        flushed = self._doors.close(_CLOSE_S) if self._doors is not None else True
+        in_time = self._drain(self.options.exit_timeout_secs)
+        unloaded = self.lifecycle.stop(_UNLOAD_S if in_time else 0.0)
+        flushed = self._doors.close() if self._doors is not None else True
         self._timer.stop()
         if unloaded:
             self.registry.close()
-        return idle and unloaded and flushed
+        return in_time and unloaded and flushed
 
-    def _wait_idle(self, deadline: float) -> bool:
-        busy = [model for model in self.models.loaded() if model.in_flight]
-        if busy:
-            count = sum(model.in_flight for model in busy)
-            self.log.info(
-                f"waiting up to {self.options.exit_timeout_secs} s for {count} requests in flight "
-                f"({', '.join(model.name for model in busy)})"
-            )
-        return all(model.wait_idle(max(0.0, deadline - monotonic())) for model in self.models.loaded())
+    def _drain(self, timeout_s: float) -> bool:
+        """Wait until every accepted request is answered."""
+        deadline = monotonic() + timeout_s
+        loaded = self.models.loaded()
+        waiting = max(
+            sum(model.in_flight for model in loaded), self._doors.unsettled_calls if self._doors is not None else 0
+        )
+        if waiting:
+            self.log.info(f"requests in flight: {waiting}; waiting up to {timeout_s} s for them")
+        drained = self._doors.drain(timeout_s) if self._doors is not None else True
+        return drained and all(model.wait_idle(max(0.0, deadline - monotonic())) for model in loaded)
 
     def _new_bell(self) -> tuple[Bell, int]:
         return self._doors.new_bell() if self._doors is not None else (ConditionBell(), 0)

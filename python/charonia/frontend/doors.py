@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from itertools import count
-from time import monotonic
 from typing import TYPE_CHECKING
 
 from charonia._wire import WireOptions, WireServer
@@ -21,6 +20,11 @@ if TYPE_CHECKING:
 OnDeath = Callable[[str, BaseException], None]
 Readiness = Mapping[tuple[str, str], tuple[bool, int]]
 """By (name, version as text, "" for the default): ready, and the route of its idle instances."""
+
+# What answers of requests that were failed at the end of the exit time-out have to reach their clients.
+_FLUSH_S = 1.0
+# The control plane may be in the middle of an import or of an answer; beyond this it is left behind.
+_JOIN_S = 5.0
 
 
 class Doors:
@@ -46,6 +50,8 @@ class Doors:
         self._ingress = Ingress(self._wire, submitter, directory, on_death)
         self._control: ControlLoop | None = None
         self._control_starter: threading.Thread | None = None
+        self._closer: threading.Thread | None = None
+        self._flushed = True
         self._routes = count(1)
 
     def open(self) -> None:
@@ -109,23 +115,35 @@ class Doors:
         """Inference calls of the network that have no answer yet."""
         return self._wire.counters().unsettled_calls
 
-    def refuse(self, reason: str) -> None:
-        """No new connections; new calls on old connections are refused with `reason`; those accepted go on."""
+    def refuse(self) -> None:
+        """No new connections, and on old ones no new calls after the one that is open; those that have come go on."""
         self._wire.set_exiting()
         self._wire.stop_accepting()
-        self._ingress.refuse_new(reason)
 
-    def close(self, timeout_s: float) -> bool:
-        """Wait until answers are flushed, close everything, end all threads. False if the time ran out."""
-        deadline = monotonic() + timeout_s
+    def drain(self, timeout_s: float) -> bool:
+        """Wait until every call that has come is answered and its answer sent. False if the time ran out.
+
+        The wire goes on for a moment after that, so that what is failed then still gets its answer.
+        """
+        self._closer = threading.Thread(target=self._shut, args=(timeout_s + _FLUSH_S,), name="wire-close", daemon=True)
+        self._closer.start()
+        self._closer.join(timeout_s)
+        return not self._closer.is_alive()
+
+    def _shut(self, timeout_s: float) -> None:
+        self._flushed = self._wire.shutdown(timeout_s)
+
+    def close(self) -> bool:
+        """End the threads, after `drain` and after the models were told to stop. False if an answer was cut off."""
         self._ingress.stop()
-        flushed = self._wire.shutdown(timeout_s)
-        self._ingress.join(max(0.1, deadline - monotonic()))
+        if self._closer is not None:
+            self._closer.join()
+        self._ingress.join(_JOIN_S)
         if self._control_starter is not None:
-            self._control_starter.join(max(0.1, deadline - monotonic()))
+            self._control_starter.join(_JOIN_S)
         if self._control is not None:
-            self._control.stop(max(0.1, deadline - monotonic()))
-        return flushed
+            self._control.stop(_JOIN_S)
+        return self._flushed
 
 
 def _wire_options(options: ServerOptions, server_header: str) -> WireOptions:

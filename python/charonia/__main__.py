@@ -1,0 +1,5 @@
+"""`python -m charonia` is the command `charonia`."""
+
+from charonia.cli.main import charonia
+
+charonia()

@@ -1,0 +1,136 @@
+"""How the command stops: signals, requests in flight, exit codes."""
+
+import json
+import signal
+import socket
+import threading
+
+import pytest
+
+BODY = {"inputs": [{"name": "INPUT0", "datatype": "FP32", "shape": [1, 1], "data": [4.0]}]}
+
+
+class InFlight:
+    """A request that has reached the server and is being executed."""
+
+    def __init__(self, server, model):
+        self._connection = server.connect()
+        self._connection.request("POST", f"/v2/models/{model}/infer", json.dumps(BODY))
+        # Later bytes on another connection are answered: the server has read those before.
+        assert server.ask("GET", "/v2/health/live").status == 200
+        self.status = 0
+        self.headers = {}
+        self._thread = threading.Thread(target=self._read)
+        self._thread.start()
+
+    def _read(self):
+        try:
+            response = self._connection.getresponse()
+            self.status, self.headers = response.status, response.headers
+            response.read()
+        except (OSError, ValueError):
+            self.status = -1
+
+    def result(self):
+        self._thread.join(30)
+        self._connection.close()
+        return self.status
+
+
+def answer_on_a_new_connection(port):
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as late:
+        late.sendall(b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+        if not late.recv(1):
+            raise ConnectionResetError
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_an_idle_server_stops_with_0(serve, repository, number):
+    repository.add("m")
+    server = serve(repository.flag).started()
+    server.signal(number)
+    assert server.exit_code() == 0
+    assert f"Signal ({int(number)})" in server.text
+    assert "successfully unloaded 'm'" in server.text
+
+
+def test_a_request_in_flight_is_answered(serve, repository):
+    repository.add("slow", delay_ms=1000)
+    server = serve(repository.flag).started()
+    request = InFlight(server, "slow")
+    server.signal()
+    assert request.result() == 200
+    assert server.exit_code() == 0
+
+
+def test_no_new_connections_while_it_stops(serve, repository):
+    repository.add("slow", delay_ms=1500)
+    server = serve(repository.flag).started()
+    request = InFlight(server, "slow")
+    server.signal()
+    server.wait_for("Signal")
+    with pytest.raises(OSError):
+        answer_on_a_new_connection(server.ports["http"])
+    assert request.result() == 200
+    assert server.exit_code() == 0
+
+
+def test_an_idle_connection_does_not_hold_the_stop_up(serve, repository):
+    repository.add("m")
+    server = serve(repository.flag).started()
+    idle = server.connect()
+    idle.request("GET", "/v2/health/ready")
+    assert idle.getresponse().read() == b""
+    server.signal()
+    assert server.exit_code() == 0
+    assert idle.sock is None or idle.sock.recv(1) == b""
+
+
+def test_the_last_answer_on_a_connection_closes_it(serve, repository):
+    repository.add("slow", delay_ms=1000)
+    server = serve(repository.flag).started()
+    request = InFlight(server, "slow")
+    server.signal()
+    assert request.result() == 200
+    assert request.headers["Connection"].lower() == "close"
+    assert server.exit_code() == 0
+
+
+def test_many_requests_just_before_the_signal_are_all_answered(serve, repository):
+    repository.add("slow", delay_ms=100)
+    server = serve(repository.flag).started()
+    requests = [InFlight(server, "slow") for _ in range(20)]
+    server.signal()
+    assert [request.result() for request in requests] == [200] * 20
+    assert server.exit_code() == 0
+
+
+def test_a_second_signal_changes_nothing(serve, repository):
+    repository.add("slow", delay_ms=1000)
+    server = serve(repository.flag).started()
+    request = InFlight(server, "slow")
+    server.signal()
+    server.wait_for("Signal")
+    server.signal()
+    server.signal(signal.SIGINT)
+    assert request.result() == 200
+    assert server.exit_code() == 0
+
+
+def test_when_the_time_is_over_it_exits_with_1(serve, repository):
+    repository.add("slow", delay_ms=60_000)
+    server = serve(repository.flag, "--exit-timeout-secs=1").started()
+    request = InFlight(server, "slow")
+    server.signal()
+    assert server.exit_code() == 1
+    assert request.result() != 200
+    assert "exit timeout expired" in server.text
+
+
+def test_a_signal_while_models_load(serve, repository):
+    repository.add_slow_to_load("slow", 1000)
+    repository.add_slow_to_load("slower", 1000)
+    server = serve(repository.flag, "--model-load-thread-count=1")
+    server.wait_for("loading: slow")
+    server.signal()
+    assert server.exit_code() == 0
