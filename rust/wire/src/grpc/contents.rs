@@ -167,6 +167,8 @@ mod tests {
         );
         let both = InferTensorContents { uint_contents: vec![1], ..ints };
         assert!(convert(both, DataType::Int32).unwrap_err().contains("of type 'UINT32'"));
-        assert!(convert(InferTensorContents::default(), DataType::Fp16).unwrap_err().contains("use raw_input_contents"));
+        assert!(convert(InferTensorContents::default(), DataType::Fp16)
+            .unwrap_err()
+            .contains("use raw_input_contents"));
     }
 }

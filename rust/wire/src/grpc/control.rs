@@ -44,7 +44,7 @@ async fn ask(front: &Front, path: String, metadata: HeaderMap, body: Incoming) -
     if let Err(ControlCall::Rpc(refused)) = wire.control.push(ControlCall::Rpc(call)) {
         refused.answer(Err(too_many()));
     }
-    Framed::of_message(slot.wait().await?)
+    Framed::of_message(&slot.wait().await?)
 }
 
 struct SetWhenDropped(Arc<AtomicBool>);

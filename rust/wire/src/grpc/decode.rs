@@ -7,9 +7,7 @@ use prost::Message;
 
 use super::contents;
 use super::frame::Received;
-use super::messages::{
-    InferInputTensor, InferRequestedOutput, ModelInferRequest, ParameterChoice, ParameterEntry,
-};
+use super::messages::{InferInputTensor, InferRequestedOutput, ModelInferRequest, ParameterChoice, ParameterEntry};
 use crate::budget::Permit;
 use crate::call::{InputTensor, Parameter, Parameters, ParsedCall, RequestedOutput};
 use crate::datatype::DataType;

@@ -56,8 +56,10 @@ pub fn shutting_down() -> Failure {
     Failure::new(Code::UNAVAILABLE, "the server is shutting down")
 }
 
+type Driver = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
+
 struct Driven {
-    driver: Option<Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>>,
+    driver: Option<Driver>,
     chunks: mpsc::Receiver<Bytes>,
     trailers: Option<HeaderMap>,
 }
@@ -66,11 +68,15 @@ impl Body for Driven {
     type Data = Bytes;
     type Error = BodyError;
 
-    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         if let Some(driver) = &mut self.driver {
             if let Poll::Ready(outcome) = driver.as_mut().poll(context) {
                 self.driver = None;
-                self.trailers = Some(outcome.map_or_else(|failure| answer::trailers(&failure), |()| answer::ok_trailers()));
+                self.trailers =
+                    Some(outcome.map_or_else(|failure| answer::trailers(&failure), |()| answer::ok_trailers()));
             }
         }
         // Ends when the driver has, which held the only sender.

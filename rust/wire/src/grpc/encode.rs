@@ -30,9 +30,9 @@ pub struct Framed {
 
 impl Framed {
     /// A message that is there as bytes already.
-    pub fn of_message(message: Bytes) -> Result<Self, Failure> {
+    pub fn of_message(message: &Bytes) -> Result<Self, Failure> {
         let mut writer = Writer::new(message.len(), message.len().min(MAX_COPIED_BYTES))?;
-        writer.put_tensor(&message);
+        writer.put_tensor(message);
         Ok(writer.finish())
     }
 }
@@ -189,7 +189,11 @@ fn put_delimited_head(head: &mut BytesMut, tag: u32, length: usize) {
 
 /// proto3 leaves out empty strings.
 fn string_len(tag: u32, text: &str) -> usize {
-    if text.is_empty() { 0 } else { delimited_len(tag, text.len()) }
+    if text.is_empty() {
+        0
+    } else {
+        delimited_len(tag, text.len())
+    }
 }
 
 fn put_string(head: &mut BytesMut, tag: u32, text: &str) {

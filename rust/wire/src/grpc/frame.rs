@@ -57,7 +57,9 @@ impl MessageReader {
         if !self.fill(PREFIX_BYTES).await? {
             return match self.available() {
                 0 => Ok(None),
-                got => Err(invalid(format!("the request ended after {got} of {PREFIX_BYTES} bytes of a message's prefix"))),
+                got => {
+                    Err(invalid(format!("the request ended after {got} of {PREFIX_BYTES} bytes of a message's prefix")))
+                }
             };
         }
         let (flag, length) = self.prefix();
@@ -139,7 +141,11 @@ impl Received {
             return Ok((message, permit));
         }
         let inflated = compression::inflate(coding, message, wire.options.grpc_max_message_bytes).await?;
-        if permit.grow(inflated.len()).await { Ok((inflated, permit)) } else { Err(over_budget()) }
+        if permit.grow(inflated.len()).await {
+            Ok((inflated, permit))
+        } else {
+            Err(over_budget())
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use super::infer::within;
 use super::messages::{Flag, HealthCheckRequest, HealthCheckResponse, ModelReadyRequest, ServingStatus};
 use super::service::Front;
 use super::timeout;
-use super::{driven, compression};
+use super::{compression, driven};
 use crate::reply::Failure;
 use crate::status::Code;
 use crate::table::Published;
@@ -53,7 +53,7 @@ pub async fn watch(front: &Arc<Front>, parts: Parts, body: Incoming) -> Answer {
             let now = serving(&table.borrow_and_update());
             if last != Some(now.status) {
                 last = Some(now.status);
-                out.send(Framed::of_message(now.encode_to_vec().into())?).await;
+                out.send(Framed::of_message(&now.encode_to_vec().into())?).await;
             }
             tokio::select! {
                 () = driven::draining(&mut phase) => return Err(driven::shutting_down()),
@@ -91,7 +91,7 @@ async fn unary<Q: Message + Default, A: Message>(
     let work = async {
         let request = read(front, &parts, body).await?;
         let response = look_up(request, &front.wire.table.read())?;
-        Framed::of_message(response.encode_to_vec().into())
+        Framed::of_message(&response.encode_to_vec().into())
     };
     answer::unary(within(limit, work).await)
 }

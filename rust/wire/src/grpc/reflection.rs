@@ -38,7 +38,7 @@ impl Reflection {
     pub async fn answer(&self, request: Request<Incoming>) -> Answer {
         let version = if request.uri().path().starts_with(V1) { &self.v1 } else { &self.v1alpha };
         let answer = version(request).await;
-        answer.map(|body| AnswerBody::Stream(Box::pin(body.map_err(|status| BodyError::from(status)))))
+        answer.map(|body| AnswerBody::Stream(Box::pin(body.map_err(BodyError::from))))
     }
 }
 
@@ -52,7 +52,11 @@ pub fn serves(path: &str) -> bool {
 
 fn handler<S>(service: S) -> Handler
 where
-    S: Service<Request<Incoming>, Response = Response<tonic::body::Body>, Error = Infallible> + Clone + Send + Sync + 'static,
+    S: Service<Request<Incoming>, Response = Response<tonic::body::Body>, Error = Infallible>
+        + Clone
+        + Send
+        + Sync
+        + 'static,
     S::Future: Send + 'static,
 {
     Box::new(move |request| {

@@ -10,6 +10,7 @@ use super::answer::{self, Answer};
 use super::reflection::{self, Reflection};
 use super::{control, health, infer, stream};
 use crate::courier::Courier;
+use crate::http::service::guarded;
 use crate::reply::Failure;
 use crate::status::Code;
 use crate::wire::Wire;
@@ -32,19 +33,27 @@ impl Front {
     }
 }
 
-/// Never fails: what goes wrong is an answer. The hot method is kept apart, so that the others do not make its future
-/// larger.
+/// Never fails: what goes wrong is an answer, a panic too.
 pub async fn answer(front: Arc<Front>, request: Request<Incoming>) -> Result<Answer, Infallible> {
-    front.wire.counters.grpc_requests.add(1);
-    Ok(if request.uri().path() == "/inference.GRPCInferenceService/ModelInfer" {
+    let wire = Arc::clone(&front.wire);
+    wire.counters.grpc_requests.add(1);
+    Ok(guarded(dispatch(front, request)).await.unwrap_or_else(|| {
+        wire.counters.panics.add(1);
+        answer::failed(&Failure::new(Code::INTERNAL, "the server failed to handle this call"))
+    }))
+}
+
+/// The hot method is kept apart, so that the others do not make its future larger.
+async fn dispatch(front: Arc<Front>, request: Request<Incoming>) -> Answer {
+    if request.uri().path() == "/inference.GRPCInferenceService/ModelInfer" {
         let (parts, body) = request.into_parts();
         infer::answer(&front, parts, body).await
     } else {
-        Box::pin(answer_other(front, request)).await
-    })
+        Box::pin(dispatch_other(front, request)).await
+    }
 }
 
-async fn answer_other(front: Arc<Front>, request: Request<Incoming>) -> Answer {
+async fn dispatch_other(front: Arc<Front>, request: Request<Incoming>) -> Answer {
     let path = request.uri().path().to_owned();
     if let Some(reflection) = front.reflection.as_ref().filter(|_| reflection::serves(&path)) {
         return reflection.answer(request).await;

@@ -65,7 +65,7 @@ async fn dispatch(connection: &Connection, request: Request<Incoming>) -> Answer
 }
 
 /// The future's result, or None when it panicked.
-async fn guarded<T>(future: impl Future<Output = T>) -> Option<T> {
+pub async fn guarded<T>(future: impl Future<Output = T>) -> Option<T> {
     let mut future = pin!(future);
     poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
         Ok(Poll::Pending) => Poll::Pending,
