@@ -110,6 +110,7 @@ class Server:
             exit_timeout_s=float(options.exit_timeout_secs),
             auto_complete=not options.disable_auto_complete_config,
             log=self.log,
+            custom_metrics=self.metrics.custom,
         )
 
     def _make_metrics(self) -> Metrics:

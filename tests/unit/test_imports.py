@@ -1,4 +1,4 @@
-"""Imports go one way: core <- config <- observe, scheduling, backends <- engine <- repository, control, frontend <- server."""
+"""Imports go one way: core <- config <- observe <- scheduling, backends <- engine <- repository, control, frontend."""
 
 import ast
 from pathlib import Path

@@ -26,12 +26,16 @@ class OutputArranger:
 
     def arrange(self, outputs: Sequence[Tensor], requested: Sequence[str]) -> Sequence[Tensor]:
         """The outputs in the model's order; only those in `requested` unless that is empty; absent ones stay absent."""
-        if not self._reshapes and not requested and [tensor.name for tensor in outputs] == self._names:
+        if not self._reshapes and [tensor.name for tensor in outputs] == self._in_order(requested):
             return outputs
         by_name = {tensor.name: tensor for tensor in outputs}
         names = self._names or list(by_name)
         chosen = [by_name[name] for name in names if name in by_name and (not requested or name in requested)]
         return [self._reshaped(tensor) for tensor in chosen] if self._reshapes else chosen
+
+    def _in_order(self, requested: Sequence[str]) -> list[str]:
+        """The names asked for, in the model's order."""
+        return [name for name in self._names if name in requested] if requested else self._names
 
     def _reshaped(self, tensor: Tensor) -> Tensor:
         reshape = self._reshapes.get(tensor.name)

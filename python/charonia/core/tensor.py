@@ -79,8 +79,7 @@ class Tensor:
         """Itself, or a copy if somebody may still write to its memory."""
         if self.buffer.owned:
             return self
-        copy = bytearray(self.buffer.nbytes)
-        memoryview(copy)[:] = memoryview(self.buffer.host()).cast("B")
+        copy = _raw_bytes(self.buffer.host())
         return Tensor(self.name, self.datatype, self.shape, HostBuffer(copy, len(copy), owned=True))
 
     @classmethod
@@ -104,6 +103,11 @@ class Tensor:
         if not array.flags.c_contiguous:
             array, owned = np.ascontiguousarray(array), True
         return cls(name, found, array.shape, HostBuffer(array, array.nbytes, owned=owned))
+
+
+def _raw_bytes(host: Any) -> bytes:
+    # Not by memoryview: it has no form for bfloat16, and no cast for arrays with a dimension of 0.
+    return host.tobytes() if isinstance(host, np.ndarray) else bytes(memoryview(host))
 
 
 def encode_bytes(elements: Iterable[bytes | str | Any]) -> bytes:

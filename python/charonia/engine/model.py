@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 
 from charonia.backends.arranging import OutputArranger
 from charonia.backends.base import BackendInstance, BackendModel, InstanceSpec
-from charonia.backends.batch import ExecutingBatch
 from charonia.backends.instance import InstanceRunner
 from charonia.config.io import io_specs
 from charonia.core.clock import Clock
-from charonia.core.errors import CharoniaError, UnavailableError, UnsupportedError
+from charonia.core.errors import CharoniaError, UnavailableError
 from charonia.core.protocols import Bell, Submitter
-from charonia.core.request import InferRequest, Reply, ReplyChannel
+from charonia.core.request import InferRequest
 from charonia.engine.checks import RequestCheck
 from charonia.observe.statistics import ModelStatistics
 from charonia.scheduling.build import build_scheduler
@@ -66,7 +65,6 @@ class ModelVersion:
         route: int,
         services: ModelServices,
     ) -> None:
-        _refuse_what_comes_later(config)
         self.name = name
         self.version = version
         self.version_text = str(version)
@@ -112,22 +110,6 @@ class ModelVersion:
             self._backend_model.close()
             raise
         return made
-
-    def warm_up(self, make_requests: Callable[[ReplyChannel], Sequence[InferRequest]]) -> None:
-        """Run one warm-up batch on every instance, before `start`. Not counted.
-
-        Args:
-            make_requests: called for each instance with the channel that its requests are to have.
-
-        Raises:
-            CharoniaError: the first error that a request got.
-        """
-        for runner in self.instances:
-            answers = _Answers()
-            batch = ExecutingBatch(make_requests(answers), self._arranger, None, self._services.clock)
-            runner.run_batch(batch)
-            batch.wait_ready()
-            answers.raise_error()
 
     def start(self) -> None:
         """Let the instances pull."""
@@ -222,24 +204,3 @@ def create_all(model: BackendModel, specs: Sequence[InstanceSpec]) -> list[Backe
             instance.close()
         raise errors[0]
     return complete
-
-
-def _refuse_what_comes_later(config: "ModelConfig") -> None:
-    for section in ("sequence_batching", "ensemble_scheduling"):
-        if config.HasField(section):
-            raise UnsupportedError(f"model '{config.name}': {section} is not supported by this version of Charonia yet")
-
-
-class _Answers:
-    """The channel of warm-up requests: keeps the first error."""
-
-    def __init__(self) -> None:
-        self._error: CharoniaError | None = None
-
-    def send(self, replies: Sequence[Reply]) -> None:
-        for reply in replies:
-            self._error = self._error or reply.error
-
-    def raise_error(self) -> None:
-        if self._error is not None:
-            raise self._error

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from charonia._wire import InferCall, Output, WireServer
 from charonia._wire import Reply as WireReply
+from charonia.control.versions import parse_version
 from charonia.core.errors import CharoniaError, Code, InternalError, InvalidArgumentError, UnavailableError
 from charonia.core.protocols import Submitter
 from charonia.core.request import InferRequest, Reply, ReplyChannel
@@ -15,7 +16,6 @@ from charonia.engine.model import ModelVersion
 from charonia.frontend.classification import ClassifyingChannel
 from charonia.frontend.parameters import NO_OPTIONS, split_parameters
 from charonia.frontend.raw_request import raw_input
-from charonia.frontend.versions import parse_version
 
 # More than any batch; a take this large is about 1 ms of work, so that stopping stays prompt.
 _TAKE_AT_MOST = 128
@@ -132,7 +132,7 @@ class Ingress:
     def _request(self, call: InferCall) -> InferRequest:
         if self._refusing is not None:
             raise UnavailableError(self._refusing)
-        version = parse_version(call.model_version)
+        version = parse_version(call.model_version, call.model_name)
         defect = call.defect
         if defect is not None:
             self._directory.find(call.model_name, version)  # an unknown model is the more helpful answer

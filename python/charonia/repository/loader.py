@@ -108,7 +108,8 @@ class ModelLoad:
         model = self.model
         settings = self.parts.registry.config_for(config.backend)
         folder = model.path / str(version)
-        return ModelContext(model.name, version, config, model.path, folder, settings, self.parts.facts)
+        places = self.loaded.places
+        return ModelContext(model.name, version, config, model.path, folder, settings, self.parts.facts, places)
 
     def _report(self, finished: LoadedConfig) -> None:
         log = self.parts.facts.log
@@ -139,7 +140,8 @@ class ModelLoad:
 
 
 def _refuse_what_comes_later(config: "ModelConfig") -> None:
-    if config.HasField("ensemble_scheduling"):
-        raise UnsupportedError(
-            f"model '{config.name}' is an ensemble, which this version of Charonia does not serve yet"
-        )
+    for section in ("ensemble_scheduling", "sequence_batching"):
+        if config.HasField(section):
+            raise UnsupportedError(
+                f"model '{config.name}' needs {section}, which this version of Charonia does not serve yet"
+            )

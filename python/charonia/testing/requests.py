@@ -32,7 +32,9 @@ class KeptReplies:
         return str(error)
 
 
-def make_request(channel: KeptReplies, model: str = "m", *, rows: int = 1, shape_key: object = 1, **options: Any) -> InferRequest:
+def make_request(
+    channel: KeptReplies, model: str = "m", *, rows: int = 1, shape_key: object = 1, **options: Any
+) -> InferRequest:
     """A request of `rows` rows, as a scheduler sees it; `options` go to InferRequest."""
     inputs = options.pop("inputs", None)
     if inputs is None:

@@ -1,11 +1,12 @@
 import asyncio
 
 import pytest
-from charonia.frontend.asgi_bridge import AsgiBridge, ClientGone
-from charonia.testing.calls import FakeHttpCall
 from starlette.applications import Starlette
 from starlette.responses import StreamingResponse
 from starlette.routing import Route
+
+from charonia.frontend.asgi_bridge import AsgiBridge, ClientGone
+from charonia.testing.calls import FakeHttpCall
 
 
 def serve(app, call, log):

@@ -2,6 +2,7 @@ import asyncio
 import json
 
 import pytest
+
 from charonia.config.json_form import config_to_json_text
 from charonia.core.errors import Code
 from charonia.frontend.asgi_bridge import AsgiBridge

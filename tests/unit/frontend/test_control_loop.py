@@ -3,6 +3,7 @@ import queue
 import threading
 
 import pytest
+
 from charonia.frontend.control_loop import ControlLoop
 from charonia.testing.calls import FakeHttpCall, FakeRpcCall
 

@@ -1,13 +1,14 @@
 import asyncio
 
 import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
+
 from charonia.config import service_schema as schema
 from charonia.config.proto.pool import FILE_DESCRIPTOR_SET
 from charonia.core.errors import Code
 from charonia.frontend.control_rpc import SERVICE, ControlRpc
 from charonia.observe.statistics import BatchStatistics, Duration
 from charonia.testing.calls import FakeRpcCall
-from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
 
 @pytest.fixture

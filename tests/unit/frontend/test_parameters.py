@@ -1,11 +1,10 @@
-"""The server's own request parameters, and versions as clients write them."""
+"""The server's own request parameters."""
 
 import pytest
 
 from charonia.core.errors import InvalidArgumentError
 from charonia.core.request import SEQUENCE_END, SEQUENCE_START
 from charonia.frontend.parameters import split_parameters
-from charonia.frontend.versions import parse_version
 
 
 def test_own_parameters_are_taken_out():
@@ -39,15 +38,3 @@ def test_ids_may_be_text_or_unsigned():
 def test_wrong_types_are_refused_by_name(key, value):
     with pytest.raises(InvalidArgumentError, match=f"invalid value type for '{key}' parameter"):
         split_parameters({key: value})
-
-
-def test_versions():
-    assert parse_version("") == -1
-    assert parse_version("3") == 3
-    assert parse_version("01") == 1
-
-
-@pytest.mark.parametrize("text", ["x", "-1", "1.0", "99999999999999999999", "²"])
-def test_other_versions_are_refused(text):
-    with pytest.raises(InvalidArgumentError, match="failed to get model version from specified version string"):
-        parse_version(text)
