@@ -1,6 +1,7 @@
 """Flags and options: what is written twice is compared, and Triton's spellings are read."""
 
 import pytest
+
 from charonia.cli.flags import FLAGS, GROUPS, Effect
 from charonia.cli.parse import parse_flags
 from charonia.cli.usage import usage

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from charonia.backends.arranging import OutputArranger
 from charonia.backends.base import BackendInstance, InstanceSpec, ModelContext, ServerFacts
 from charonia.backends.batch import ExecutingBatch

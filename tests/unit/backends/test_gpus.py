@@ -4,6 +4,7 @@ import sys
 from typing import Any
 
 import pytest
+
 from charonia.backends.gpus import Gpu, select_visible, visible_gpus
 
 THREE = [Gpu(index, f"GPU-{index}{index}", "T", 1 << 34) for index in range(3)]

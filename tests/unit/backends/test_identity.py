@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from google.protobuf import text_format
+
 from charonia.backends.identity import IdentityBackend
 from charonia.config.schema import ModelConfig
 from charonia.core.errors import InvalidArgumentError
-from google.protobuf import text_format
 
 
 def _config(inputs: str = "ab", outputs: str = "xy", extra: str = "", output_type: str = "TYPE_FP32") -> ModelConfig:

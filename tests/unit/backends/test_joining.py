@@ -6,12 +6,13 @@ import ml_dtypes
 import numpy as np
 import onnx_models
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from charonia.backends.joining import Staging, check_rows, split, whole
 from charonia.core.errors import BackendError
 from charonia.core.request import InferRequest, Reply
 from charonia.core.tensor import Array, Tensor
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 
 class _NoChannel:

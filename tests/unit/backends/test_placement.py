@@ -3,10 +3,11 @@
 from typing import Any
 
 import pytest
+from google.protobuf import text_format
+
 from charonia.backends.placement import Devices, instance_count, place, share_of_cores
 from charonia.config.schema import ModelConfig
 from charonia.core.errors import InvalidArgumentError
-from google.protobuf import text_format
 
 NO_GPU = Devices((), 8)
 CPU_INSTEAD = Devices((), 8, "cpu")

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from charonia.backends.identity import IdentityBackend
 from charonia.backends.registry import ENTRY_POINT_GROUP, BackendRegistry
 from charonia.core.errors import BackendError, NotFoundError

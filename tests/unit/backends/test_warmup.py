@@ -5,12 +5,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from google.protobuf import text_format
+
 from charonia.backends.warmup import warm_up, warmup_samples
 from charonia.config.schema import ModelConfig
 from charonia.core.clock import MonotonicClock
 from charonia.core.errors import BackendError, InvalidArgumentError
 from charonia.core.tensor import encode_bytes
-from google.protobuf import text_format
 
 
 def _config(sample: str, datatype: str = "TYPE_FP32", dims: str = "2", more: str = "max_batch_size: 4") -> ModelConfig:

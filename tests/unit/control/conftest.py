@@ -1,4 +1,5 @@
 import pytest
+
 from charonia.control.handlers import Handlers
 from charonia.testing.models import example_directory, example_models
 

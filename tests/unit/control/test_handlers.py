@@ -1,4 +1,5 @@
 import pytest
+
 from charonia.control.absent import Feature
 from charonia.control.metadata import TRITON_VERSION, TensorMetadata
 from charonia.core.errors import NotFoundError, UnavailableError, UnsupportedError

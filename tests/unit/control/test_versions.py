@@ -1,4 +1,5 @@
 import pytest
+
 from charonia.control.versions import parse_version
 from charonia.core.errors import InvalidArgumentError
 

@@ -1,4 +1,5 @@
 import pytest
+
 from charonia.core.errors import InvalidArgumentError, UnsupportedError
 from charonia.observe.custom_metrics import CustomMetrics, MetricKind
 from charonia.observe.exposition import Exposition

@@ -1,6 +1,7 @@
 from types import SimpleNamespace
 
 import pytest
+
 from charonia.observe.exposition import Exposition
 from charonia.observe.gpu import Gpu, GpuMetrics, visible_handles
 

@@ -5,6 +5,7 @@ import os
 import re
 
 import pytest
+
 from charonia.core.log import LogLevel
 from charonia.observe.log import LogSettings, ServerLog
 from charonia.observe.sink import DescriptorSink

@@ -1,11 +1,12 @@
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
 from charonia.config.schema import ModelConfig
 from charonia.core.errors import InvalidArgumentError
 from charonia.observe.custom_metrics import MetricKind
 from charonia.observe.metrics import OWN_NAMES, Metrics, MetricsOptions, parse_metrics_config
 from charonia.observe.statistics import Duration
 from charonia.testing.models import FakeModel
-from prometheus_client.parser import text_string_to_metric_families
 
 COUNTERS = (
     "nv_inference_request_success",

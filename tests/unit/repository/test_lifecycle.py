@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 import pytest
+
 from charonia.core.errors import CharoniaError, InvalidArgumentError, NotFoundError, UnavailableError
 from charonia.core.log import SilentLog
 from charonia.repository.lifecycle import ModelLifecycle

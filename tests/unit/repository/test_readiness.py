@@ -5,6 +5,7 @@ from itertools import product, takewhile
 from pathlib import Path
 
 import pytest
+
 from charonia.repository.readiness import given_up, server_ready, version_ready
 from charonia.repository.states import State
 

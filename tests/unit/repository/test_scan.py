@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from charonia.core.errors import InvalidArgumentError
 from charonia.repository.scan import scan
 

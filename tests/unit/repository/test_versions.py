@@ -1,6 +1,7 @@
 """The version policy."""
 
 import pytest
+
 from charonia.config.schema import ModelConfig
 from charonia.core.errors import InvalidArgumentError
 from charonia.repository.versions import choose_versions

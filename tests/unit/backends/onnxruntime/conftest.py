@@ -7,10 +7,11 @@ from typing import Any
 import onnx
 import onnx_models
 import pytest
+from google.protobuf import text_format
+
 from charonia.backends.base import InstanceSpec
 from charonia.backends.onnxruntime import OnnxRuntimeBackend
 from charonia.config.schema import ModelConfig
-from google.protobuf import text_format
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import onnx_models
 import pytest
+
 from charonia.core.errors import BackendError, InvalidArgumentError
 from charonia.core.tensor import Tensor
 

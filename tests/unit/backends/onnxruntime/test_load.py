@@ -7,6 +7,7 @@ from typing import Any
 import onnx
 import onnx_models
 import pytest
+
 from charonia.backends.onnxruntime import OnnxRuntimeBackend, runtime
 from charonia.core.errors import (
     CharoniaError,

@@ -4,6 +4,7 @@ from typing import Any
 
 import onnxruntime
 import pytest
+
 from charonia.backends.onnxruntime.options import run_options, session_options
 from charonia.backends.onnxruntime.providers import CPU, CUDA, OPENVINO, TENSORRT, Provider, providers_for
 from charonia.core.errors import InvalidArgumentError, UnavailableError
