@@ -11,16 +11,17 @@ A plain backend does all of it before `start` returns; `Batch` then needs no wor
 fails every request of the batch that is not settled yet.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from charonia.config.places import NO_PLACES, Places
 from charonia.core.errors import CharoniaError
 from charonia.core.log import Log, SilentLog
 from charonia.core.request import NO_PARAMETERS, InferRequest, Parameter
 from charonia.core.tensor import Tensor
+from charonia.observe.custom_metrics import CustomMetrics
 
 if TYPE_CHECKING:
     from charonia.config.schema import ModelConfig
@@ -110,6 +111,7 @@ class ServerFacts:
     exit_timeout_s: float = 30.0
     auto_complete: bool = True
     log: Log = field(default_factory=SilentLog)
+    custom_metrics: CustomMetrics = field(default_factory=CustomMetrics)
 
 
 class BackendInstance(Protocol):
@@ -123,6 +125,20 @@ class BackendInstance(Protocol):
 
     def close(self) -> None:
         """Free everything. Never called while a batch is unsettled, unless the exit time-out passed."""
+
+
+@runtime_checkable
+class MortalInstance(BackendInstance, Protocol):
+    """An instance that can die and come back, since it lives in a process of its own. `start` waits for its return.
+
+    Attributes:
+        failure: why it will not come back (it died too often: the model is UNAVAILABLE with this reason), else None.
+        health_changed: set by the owner before the first `start`; called from any thread, without locks held, after
+            `healthy` or `failure` have changed.
+    """
+
+    failure: str | None
+    health_changed: Callable[[], None]
 
 
 class BackendModel(Protocol):

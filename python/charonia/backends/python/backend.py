@@ -1,0 +1,246 @@
+"""The Python backend: which form a model runs in, and what is needed to start it."""
+
+import os
+import threading
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+from charonia.backends.base import BackendInstance, InstanceSpec, ModelContext
+from charonia.backends.python.autocomplete import Warm, WarmProcesses, apply_completion, may_complete
+from charonia.backends.python.child import wire
+from charonia.backends.python.child.errors import ModelFailure
+from charonia.backends.python.environment import PARAMETER, Environment, Environments
+from charonia.backends.python.events import ModelEvents
+from charonia.backends.python.host import HostPlan, IsolatedInstance
+from charonia.backends.python.inline import InlineInstance, InlineProgram, complete_inline
+from charonia.backends.python.launch import ModelFiles, find_files, model_args, process_environment
+from charonia.backends.python.outputs import OutputCheck
+from charonia.backends.python.process import ChildFailed, ChildProcess
+from charonia.backends.python.restart import RestartPolicy
+from charonia.backends.python.supervisor import Supervisor
+from charonia.config.io import io_specs
+from charonia.config.schema import ModelConfig
+from charonia.core.errors import BackendError, InvalidArgumentError, UnsupportedError
+
+EXECUTION = "execution"
+_FORMS = ("isolated", "inline")
+
+
+class PythonBackend:
+    """One for each server and name.
+
+    Args:
+        model_file: for Python-based backends, the file that serves all their models; None for each model's own.
+    """
+
+    def __init__(self, name: str = "python", model_file: Path | None = None) -> None:
+        self.name = name
+        self._model_file = model_file
+        self._environments = Environments()
+        self._lock = threading.Lock()
+        self._supervisor: Supervisor | None = None
+        self._warm = WarmProcesses()
+        self._models: set[PythonModel] = set()
+
+    def complete_config(self, context: ModelContext) -> ModelConfig:
+        """Run the model's `auto_complete_config`. The process that ran it goes on as the model's first instance.
+
+        Raises:
+            InvalidArgumentError: the function failed, or contradicts the configuration.
+            NotFoundError: the model has no Python file.
+        """
+        files = find_files(context, self._model_file)
+        if not may_complete(files.model_file):
+            return context.config
+        args_json = model_args(context, _ANY_INSTANCE)["model_config"]
+        try:
+            if _is_inline(context):
+                completed = complete_inline(context, files, args_json)
+            else:
+                completed = self._complete_isolated(context, files, args_json)
+        except (ChildFailed, ModelFailure) as failed:
+            raise InvalidArgumentError(f"model '{context.name}': {failed}") from None
+        return apply_completion(context, completed)
+
+    def load(self, context: ModelContext) -> "PythonModel":
+        """Find the model's files and environment; instances start them.
+
+        Raises:
+            NotFoundError: the model has no Python file.
+            InvalidArgumentError: a parameter is wrong.
+            UnsupportedError: the model is decoupled.
+        """
+        if context.config.model_transaction_policy.decoupled:
+            raise UnsupportedError(
+                f"model '{context.name}' uses the decoupled transaction policy, which Python models can't use yet"
+            )
+        files = find_files(context, self._model_file)
+        model = PythonModel(context, files, self._environment(context), self._warm, self._supervise(context), self._forget)
+        with self._lock:
+            self._models.add(model)
+        return model
+
+    def close(self) -> None:
+        """End every process that is left."""
+        with self._lock:
+            models = list(self._models)
+            supervisor, self._supervisor = self._supervisor, None
+        for model in models:
+            model.close()
+        self._warm.close()
+        if supervisor is not None:
+            supervisor.close()
+        self._environments.close()
+
+    def _complete_isolated(self, context: ModelContext, files: ModelFiles, config_json: str) -> str:
+        threads = max(1, usable_cores() // max(1, sum(group.count for group in context.config.instance_group)))
+        child = _spawn(context, self._environment(context), threads, context.name)
+        warm = Warm(child, files, ModelEvents(context.server.log, context.server.custom_metrics))
+        self._supervise(context).watch(child, warm)
+        try:
+            child.ask(wire.START, *files.start_arguments())
+            completed: str = child.ask(wire.COMPLETE, context.name, config_json)
+        except wire.LinkClosed:
+            text = f"auto_complete_config: its process {child.death()}"
+            warm.end()
+            raise ChildFailed(text) from None
+        except ChildFailed:
+            warm.end()
+            raise
+        self._warm.keep(warm)
+        return completed
+
+    def _environment(self, context: ModelContext) -> Environment:
+        parameter = context.config.parameters.get(PARAMETER) if PARAMETER in context.config.parameters else None
+        value = parameter.string_value if parameter is not None else ""
+        return self._environments.find(context.name, value, context.model_dir)
+
+    def _supervise(self, context: ModelContext) -> Supervisor:
+        with self._lock:
+            if self._supervisor is None:
+                self._supervisor = Supervisor(context.server.log)
+            return self._supervisor
+
+    def _forget(self, model: "PythonModel") -> None:
+        with self._lock:
+            self._models.discard(model)
+
+
+class PythonModel:
+    """One loaded model version."""
+
+    def __init__(
+        self,
+        context: ModelContext,
+        files: ModelFiles,
+        environment: Environment,
+        warm: WarmProcesses,
+        supervisor: Supervisor,
+        forget: "Callable[[PythonModel], None]",
+    ) -> None:
+        self._context = context
+        self._files = files
+        self._environment = environment
+        self._warm = warm
+        self._supervisor = supervisor
+        self._forget = forget
+        self._inline = InlineProgram(files, self._new_events(), context.server.log) if _is_inline(context) else None
+        self._restart = _restart_policy(context.backend_config)
+        self._lock = threading.Lock()
+        self._instances: list[IsolatedInstance] = []
+        self._closed = False
+
+    def create_instance(self, spec: InstanceSpec) -> BackendInstance:
+        if self._inline is not None:
+            return self._create_inline(spec, self._inline)
+        instance = IsolatedInstance(self._plan(spec), self._supervisor)
+        with self._lock:
+            if self._closed:
+                raise BackendError(f"model '{self._context.name}' is being unloaded")
+            self._instances.append(instance)
+        instance.open(self._warm.take(self._files))
+        return instance
+
+    def close(self) -> None:
+        """Processes that still run (stuck, or still starting) are killed."""
+        with self._lock:
+            self._closed = True
+            instances = list(self._instances)
+        for instance in instances:
+            instance.abort()
+        self._warm.drop(self._files)
+        if self._inline is not None:
+            self._inline.close()
+        self._forget(self)
+
+    def _create_inline(self, spec: InstanceSpec, program: InlineProgram) -> InlineInstance:
+        context = self._context
+        names = tuple(output.name for output in context.config.output)
+        label, args, log = _label(context, spec), model_args(context, spec), context.server.log
+        return InlineInstance(label, spec.name, program, args, names, self._new_check(), log)
+
+    def _plan(self, spec: InstanceSpec) -> HostPlan:
+        context = self._context
+        return HostPlan(
+            name=spec.name,
+            label=_label(context, spec),
+            files=self._files,
+            args=model_args(context, spec),
+            output_names=tuple(output.name for output in context.config.output),
+            spawn=partial(_spawn, context, self._environment, spec.cpu_threads, spec.name),
+            new_check=self._new_check,
+            new_events=self._new_events,
+            finalize_timeout_s=context.server.exit_timeout_s,
+            restart=self._restart,
+            log=context.server.log,
+        )
+
+    def _new_check(self) -> OutputCheck:
+        config = self._context.config
+        return OutputCheck(self._context.name, io_specs(config)[1], config.max_batch_size > 0)
+
+    def _new_events(self) -> ModelEvents:
+        return ModelEvents(self._context.server.log, self._context.server.custom_metrics)
+
+
+def usable_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _spawn(context: ModelContext, environment: Environment, cpu_threads: int, name: str) -> ChildProcess:
+    variables = process_environment(environment, cpu_threads, os.environ)
+    try:
+        return ChildProcess(name, environment.interpreter, variables)
+    except OSError as error:
+        raise BackendError(
+            f"model '{context.name}': can't start a process with {environment.interpreter}: {error}"
+        ) from None
+
+
+def _label(context: ModelContext, spec: InstanceSpec) -> str:
+    return f"model '{context.name}' version {context.version} instance '{spec.name}'"
+
+
+def _is_inline(context: ModelContext) -> bool:
+    """Raises InvalidArgumentError for a form that does not exist."""
+    parameters = context.config.parameters
+    form = parameters[EXECUTION].string_value if EXECUTION in parameters else context.backend_config.get(EXECUTION)
+    if form is None or form in _FORMS:
+        return form == "inline"
+    raise InvalidArgumentError(
+        f"model '{context.name}': parameter '{EXECUTION}' must be one of {', '.join(_FORMS)}, got '{form}'"
+    )
+
+
+def _restart_policy(settings: Mapping[str, str]) -> RestartPolicy:
+    policy = RestartPolicy()
+    try:
+        limit = int(settings.get("max-deaths", policy.limit))
+        window_s = float(settings.get("death-window-seconds", policy.window_s))
+    except ValueError as error:
+        raise InvalidArgumentError(f"--backend-config=python: max-deaths and death-window-seconds: {error}") from None
+    return RestartPolicy(limit, window_s, policy.first_delay_s, policy.max_delay_s)
+
+
+_ANY_INSTANCE = InstanceSpec("", "KIND_CPU", "cpu", 1)

@@ -1,0 +1,146 @@
+"""Shared memory for tensors: a file without a name, mapped by both processes, in which one side places blocks.
+
+Each direction has a file of its own. The side that writes owns it: it alone places and frees blocks and makes the file
+longer. The other side only looks, and reports each block that it no longer needs (a Block reports when its last
+numpy view has gone). Space is reserved when the file grows, so that writing can't fail half way.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from bisect import bisect_left
+from typing import Any
+
+import numpy as np
+
+_ALIGNMENT = 64
+_FIRST_BYTES = 1024 * 1024
+# From this size on, copying each tensor beats joining them first: numpy lets other threads run meanwhile.
+_LARGE_BYTES = 32 * 1024
+
+
+class Region:
+    """A mapping of the whole shared file, made anew when the file has grown. Old views keep the old mapping."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self.size = 0
+        self.address = 0
+        self.view: Any = np.empty(0, np.uint8)
+        self.reach(os.fstat(fd).st_size)
+
+    def reach(self, size: int) -> None:
+        """Map at least `size` bytes, which the file must have."""
+        if size <= self.size:
+            return
+        length = max(size, os.fstat(self._fd).st_size)
+        self.view = np.frombuffer(mmap.mmap(self._fd, length), np.uint8)
+        self.address = self.view.__array_interface__["data"][0]
+        self.size = length
+
+    def lengthen(self, size: int) -> None:
+        """Make the file `size` bytes long, with its space reserved, and map it. Raises OSError when there is no memory."""
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(self._fd, 0, size)
+        else:
+            os.ftruncate(self._fd, size)
+        self.reach(size)
+
+
+class Block:
+    """Memory in a region for numpy; when the last array over it has gone, its key is appended to `released`.
+
+    Args:
+        key: by default the offset.
+    """
+
+    __slots__ = ("__array_interface__", "_key", "_mapping", "_released")
+
+    def __init__(self, region: Region, offset: int, nbytes: int, released: Any, key: int | None = None) -> None:
+        region.reach(offset + nbytes)
+        self._mapping = region.view
+        self._key = offset if key is None else key
+        self._released = released
+        self.__array_interface__ = {
+            "data": (region.address + offset, False),
+            "shape": (nbytes,),
+            "typestr": "|u1",
+            "version": 3,
+        }
+
+    def __del__(self) -> None:
+        self._released.append(self._key)
+
+
+class Arena:
+    """The owner's side: places blocks first-fit and lengthens the file when none fits. Not for several threads at once.
+
+    Args:
+        reserved_bytes: at the start of the file, for other uses.
+    """
+
+    def __init__(self, fd: int, reserved_bytes: int = 0) -> None:
+        self.region = Region(fd)
+        if reserved_bytes > self.region.size:
+            self.region.lengthen(reserved_bytes)
+        self._free: list[tuple[int, int]] = []  # (offset, bytes), ascending, never adjacent
+        self._sizes: dict[int, int] = {}
+        if self.region.size > reserved_bytes:
+            self._free.append((reserved_bytes, self.region.size - reserved_bytes))
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks are in use."""
+        return len(self._sizes)
+
+    def place(self, buffers: list[Any], sizes: list[int], total: int) -> int:
+        """Copy the buffers one after another into a new block and give its offset. Raises OSError when memory is short."""
+        offset = self.allocate(total)
+        view = self.region.view
+        if total < _LARGE_BYTES * len(buffers):
+            view[offset : offset + total] = np.frombuffer(b"".join(buffers), np.uint8)
+            return offset
+        at = offset
+        for buffer, size in zip(buffers, sizes):  # noqa: B905  (3.8 has no `strict`)
+            if size:
+                view[at : at + size] = np.frombuffer(buffer, np.uint8)
+            at += size
+        return offset
+
+    def allocate(self, nbytes: int) -> int:
+        """The offset of a new block. Raises OSError when memory is short."""
+        need = -(-max(nbytes, 1) // _ALIGNMENT) * _ALIGNMENT
+        for index, (offset, size) in enumerate(self._free):
+            if size >= need:
+                break
+        else:
+            self._grow(need)
+            index = len(self._free) - 1
+            offset, size = self._free[index]
+        if size == need:
+            del self._free[index]
+        else:
+            self._free[index] = (offset + need, size - need)
+        self._sizes[offset] = need
+        return offset
+
+    def free(self, offset: int) -> None:
+        """Give a block back; its neighbours join."""
+        size = self._sizes.pop(offset)
+        index = bisect_left(self._free, (offset, 0))
+        if index < len(self._free) and self._free[index][0] == offset + size:
+            size += self._free.pop(index)[1]
+        if index and sum(self._free[index - 1]) == offset:
+            before, before_size = self._free[index - 1]
+            self._free[index - 1] = (before, before_size + size)
+        else:
+            self._free.insert(index, (offset, size))
+
+    def _grow(self, need: int) -> None:
+        old = self.region.size
+        tail = self._free[-1][1] if self._free and sum(self._free[-1]) == old else 0
+        new = max(2 * old, old + need - tail, _FIRST_BYTES)
+        self.region.lengthen(-(-new // mmap.PAGESIZE) * mmap.PAGESIZE)
+        offset = self._free.pop()[0] if tail else old
+        self._free.append((offset, self.region.size - offset))

@@ -1,0 +1,179 @@
+"""A batch in the model's process: frame → requests, results → frame.
+
+    BATCH  meta (slot, facts, requested, groups, released)
+           facts: a tuple for each request; requested: one tuple of output names, or a list of them;
+           groups: (indices or None for all, columns); released: output blocks that the server no longer needs
+    DONE   meta (failures, parameters, groups, released, casts)
+           failures: text for the whole batch, or {index: (code, text)}; parameters: {index: {…}};
+           released: input blocks that the model no longer needs; casts: what `Runtime.cast` collected
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, Iterable
+
+import numpy as np
+
+from .arena import Arena, Block, Region
+from .columns import IN_FRAME, IN_READER, IN_FRAME_BYTES, Packer, arrays, shapes_of, spans, total_bytes
+from .datatypes import BYTES
+from .errors import TritonError
+from .messages import InferenceRequest, InferenceResponse
+from .tensor import Tensor
+
+_CANCEL_SLOTS = 65536  # also the size of the flags at the start of the shared memory for inputs
+
+
+class BatchReader:
+    """Makes requests from frames.
+
+    Args:
+        inputs: the shared memory that the server writes; it starts with one cancel flag for each slot.
+        released: takes the offset of each block whose last array has gone.
+    """
+
+    def __init__(self, inputs: Region, released: deque[int]) -> None:
+        self._region = inputs
+        self._released = released
+
+    def read(self, meta: Any, payload: bytearray) -> list[InferenceRequest]:
+        slot, facts, requested, groups, _ = meta
+        flag = self.is_cancelled
+        rows: list[Any] = [()] * len(facts)
+        for indices, columns in groups:
+            count = len(facts) if indices is None else len(indices)
+            tensors = [self._tensors(column, count, payload) for column in columns]
+            for index, row in zip(range(count) if indices is None else indices, zip(*tensors)):  # noqa: B905
+                rows[index] = row
+        names = [requested] * len(facts) if type(requested) is tuple else requested
+        make = InferenceRequest._received
+        return [
+            make(fact, list(row), wanted, (slot + index) % _CANCEL_SLOTS, flag)
+            for index, (fact, row, wanted) in enumerate(zip(facts, rows, names))  # noqa: B905
+        ]
+
+    def is_cancelled(self, slot: int) -> bool:
+        return bool(self._region.view[slot])
+
+    def placed(self, offset: int, nbytes: int) -> Any:
+        """The memory of a column that did not come in the frame."""
+        return np.asarray(Block(self._region, offset, nbytes, self._released))
+
+    def _tensors(self, column: Any, count: int, payload: bytearray) -> list[Tensor]:
+        name, datatype, _, _, where, offset = column
+        memory: Any = payload
+        if where != IN_FRAME:
+            memory = self.placed(offset, total_bytes(column, count))
+            column = column[:5] + (0,)
+            offset = 0
+        make = Tensor._of
+        if datatype == BYTES:
+            view = memoryview(memory)
+            shapes = shapes_of(column, count)
+            return [
+                make(name, BYTES, shape, None, view[start:end])
+                for shape, (start, end) in zip(shapes, spans(column, count))  # noqa: B905
+            ]
+        return [make(name, datatype, array.shape, array) for array in arrays(column, count, memory, offset)]
+
+
+class BatchWriter:
+    """Makes the answer's meta and payload from results."""
+
+    def __init__(self, outputs: Arena, inputs: Region) -> None:
+        self._arena = outputs
+        self._inputs = inputs
+
+    def write(self, requests: list[InferenceRequest], results: list[Any]) -> tuple[Any, Any, list[Any], list[Any]]:
+        """(failures, parameters, groups, payload). A result whose outputs can't be sent fails alone."""
+        failures: dict[int, Any] = {}
+        parameters: dict[int, Any] = {}
+        groups = self._group(requests, results, failures, parameters)
+        packer = _OutputPacker(self._arena, self._inputs)
+        sources = _string_inputs(requests)
+        packed = []
+        for rows in groups.values():
+            try:
+                columns = [_column(packer, tensors, sources) for tensors in zip(*rows.values())]
+            except Exception as error:
+                text = f"the outputs can't be sent: {type(error).__name__}: {error}"
+                failures.update(dict.fromkeys(rows, (TritonError.INTERNAL, text)))
+                continue
+            packed.append((list(rows), columns))
+        return failures, parameters, packed, packer.parts
+
+    def _group(
+        self, requests: list[InferenceRequest], results: list[Any], failures: Any, parameters: Any
+    ) -> dict[Any, dict[int, list[Tensor]]]:
+        """Results with the same output names and datatypes, by index."""
+        groups: dict[Any, dict[int, list[Tensor]]] = {}
+        for index, result in enumerate(results):
+            error = result._error if type(result) is InferenceResponse else result
+            if error is not None:
+                failures[index] = (error.code(), error.message())
+                continue
+            if result._parameters:
+                parameters[index] = result._parameters
+            tensors = result._outputs
+            requested = requests[index]._requested
+            if requested:
+                tensors = [tensor for tensor in tensors if tensor._name in requested]
+            key = tuple([(tensor._name, tensor._datatype) for tensor in tensors])
+            groups.setdefault(key, {})[index] = tensors
+        return groups
+
+
+class _OutputPacker(Packer):
+    """Leaves large inputs that come back as outputs where they are: the server wrote them and can read them again."""
+
+    __slots__ = ("_inputs",)
+
+    def __init__(self, arena: Arena, inputs: Region) -> None:
+        super().__init__(arena)
+        self._inputs = inputs
+
+    def _put(self, buffers: list[Any], sizes: list[int], total: int) -> tuple[int, int]:
+        if total > IN_FRAME_BYTES:
+            offset = self._place_in_inputs(buffers, sizes)
+            if offset is not None:
+                return IN_READER, offset
+        return super()._put(buffers, sizes, total)
+
+    def _place_in_inputs(self, buffers: list[Any], sizes: list[int]) -> int | None:
+        first = expected = None
+        for buffer, size in zip(buffers, sizes):  # noqa: B905
+            interface = getattr(buffer, "__array_interface__", None)
+            if interface is None:
+                return None
+            address = interface["data"][0]
+            if expected is None:
+                first = address - self._inputs.address
+            elif address != expected:
+                return None
+            expected = address + size
+        if first is None or expected is None or first < _CANCEL_SLOTS:
+            return None
+        return first if expected <= self._inputs.address + self._inputs.size else None
+
+
+def _column(packer: Packer, tensors: Iterable[Tensor], sources: dict[int, Tensor]) -> Any:
+    tensors = list(tensors)
+    first = tensors[0]
+    if first._datatype == BYTES:
+        buffers = [tensor._serialised(sources.get(id(tensor._array))) for tensor in tensors]
+        sizes = [len(buffer) for buffer in buffers]
+    else:
+        buffers = [tensor._array for tensor in tensors]
+        sizes = [array.nbytes for array in buffers]
+    return packer.column(first._name, first._datatype, [tensor._shape for tensor in tensors], buffers, sizes)
+
+
+def _string_inputs(requests: list[InferenceRequest]) -> dict[int, Tensor]:
+    """Decoded BYTES inputs by the identity of their array: an echoed one need not be serialised again."""
+    return {
+        id(tensor._array): tensor
+        for request in requests
+        for tensor in request._inputs
+        if tensor._datatype == BYTES and tensor._array is not None
+    }

@@ -1,0 +1,80 @@
+"""Puts together the module that models import: `import triton_python_backend_utils as pb_utils`."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from . import datatypes, errors, messages, model_config, strings, tensor
+from .errors import not_yet
+from .logger import make_logger
+from .metrics import Metric, make_metric_family
+from .runtime import Runtime
+
+MODULE_NAME = "triton_python_backend_utils"
+
+_SHARED: dict[str, Any] = {
+    "np": np,
+    "Tensor": tensor.Tensor,
+    "InferenceRequest": messages.InferenceRequest,
+    "InferenceResponse": messages.InferenceResponse,
+    "InferenceResponseSender": messages.InferenceResponseSender,
+    "InferenceTrace": messages.InferenceTrace,
+    "PreferredMemory": messages.PreferredMemory,
+    "TritonError": errors.TritonError,
+    "TritonModelException": errors.TritonModelException,
+    "ModelConfig": model_config.ModelConfig,
+    "Metric": Metric,
+    "get_input_config_by_name": model_config.get_input_config_by_name,
+    "get_output_config_by_name": model_config.get_output_config_by_name,
+    "using_decoupled_model_transaction_policy": model_config.using_decoupled_model_transaction_policy,
+    "serialize_byte_tensor": strings.serialize_byte_tensor,
+    "deserialize_bytes_tensor": strings.deserialize_bytes_tensor,
+    "triton_string_to_numpy": datatypes.triton_string_to_numpy,
+    "triton_to_numpy_type": datatypes.triton_to_numpy_type,
+    "numpy_to_triton_type": datatypes.numpy_to_triton_type,
+    "TRITON_STRING_TO_NUMPY": datatypes.TRITON_STRING_TO_NUMPY,
+    **{name: getattr(messages, name) for name in dir(messages) if name.startswith("TRITONSERVER_")},
+}
+
+
+def get_input_tensor_by_name(inference_request: Any, name: str) -> tensor.Tensor | None:
+    """The input of this name, None if the request has none."""
+    for found in inference_request._inputs:
+        if found._name == name:
+            return found
+    return None
+
+
+def get_output_tensor_by_name(inference_response: Any, name: str) -> tensor.Tensor | None:
+    """The output of this name, None if the response has none."""
+    for found in inference_response._outputs:
+        if found._name == name:
+            return found
+    return None
+
+
+def load_model(model_name: str, config: str = "", files: Any = None) -> None:
+    raise not_yet("loading a model from a model (load_model)")
+
+
+def unload_model(model_name: str, unload_dependents: bool = False) -> None:
+    raise not_yet("unloading a model from a model (unload_model)")
+
+
+def is_model_ready(model_name: str, model_version: str = "") -> bool:
+    raise not_yet("asking for a model's readiness from a model (is_model_ready)")
+
+
+def build_module(runtime: Runtime) -> ModuleType:
+    """A new `triton_python_backend_utils` for one model."""
+    module = ModuleType(MODULE_NAME, "Triton's Python API for models, as Charonia serves it.")
+    module.__dict__.update(_SHARED)
+    for function in (get_input_tensor_by_name, get_output_tensor_by_name, load_model, unload_model, is_model_ready):
+        setattr(module, function.__name__, function)
+    module.__dict__["Logger"] = make_logger(runtime)
+    module.__dict__["MetricFamily"] = make_metric_family(runtime)
+    module.__dict__["get_model_dir"] = lambda: runtime.model_dir
+    return module

@@ -1,0 +1,167 @@
+"""The main loop of a model's process: frame in, frame out, until the server says so or has gone."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import threading
+import time
+from collections import deque
+from typing import Any
+
+from . import wire
+from .arena import Arena, Region
+from .batch import BatchReader, BatchWriter
+from .errors import ModelFailure, TritonModelException
+from .failures import describe
+from .loader import load_model_file
+from .model import Model
+from .pb_utils import MODULE_NAME, build_module
+
+_LAST_MOMENTS_S = 5.0  # for finalize, when the server has gone
+_MAX_PENDING = 1000
+
+
+class ChildRuntime:
+    """The API's way to the server: the events channel. Any thread may use it."""
+
+    def __init__(self, events: wire.Channel) -> None:
+        self.model_dir = ""
+        self.busy = False  # a batch is being executed: casts can leave with its answer
+        self._events = events
+        self._pending: list[Any] = []
+        self._calling = threading.Lock()
+
+    def log(self, level: str, message: str, file: str, line: int) -> None:
+        try:
+            self._events.send(wire.LOG, 0, (level, message, file, line))
+        except wire.LinkClosed:
+            pass
+
+    def call(self, operation: str, *arguments: Any) -> Any:
+        try:
+            with self._calling:
+                self._flush()
+                self._events.send(wire.CALL, 1, (operation, arguments))
+                answer = self._events.receive()
+        except wire.LinkClosed:
+            raise TritonModelException(f"{operation}: the server has gone") from None
+        if answer.kind == wire.FAILED:
+            raise TritonModelException(answer.meta)
+        return answer.meta
+
+    def cast(self, operation: str, *arguments: Any) -> None:
+        self._pending.append((operation, arguments))
+        # A removal may come out of the garbage collector, in the middle of a send: it waits for the next occasion.
+        if operation != "metric.remove" and (not self.busy or len(self._pending) > _MAX_PENDING):
+            try:
+                self._flush()
+            except wire.LinkClosed:
+                pass
+
+    def take_casts(self) -> list[Any]:
+        casts, self._pending = self._pending, []
+        return casts
+
+    def _flush(self) -> None:
+        if self._pending:
+            self._events.send(wire.CAST, 0, self.take_casts())
+
+
+class Server:
+    """One model instance behind one link."""
+
+    def __init__(self, work: wire.Channel, runtime: ChildRuntime, inputs: Region, outputs: Arena) -> None:
+        self._work = work
+        self._runtime = runtime
+        self._outputs = outputs
+        self._released: deque[int] = deque()
+        self._reader = BatchReader(inputs, self._released)
+        self._writer = BatchWriter(outputs, inputs)
+        self._name = ""
+        self._module: Any = None
+        self._model: Model | None = None
+
+    def run(self) -> None:
+        """Serve until FINALIZE, or until the server has gone."""
+        try:
+            while True:
+                frame = self._work.receive()
+                if frame.kind == wire.BATCH:
+                    self._batch(frame)
+                elif not self._control(frame):
+                    return
+        except wire.LinkClosed:
+            self._finalize()
+
+    def _control(self, frame: wire.Frame) -> bool:
+        """False when it was the last one."""
+        handlers = {
+            wire.START: self._start,
+            wire.COMPLETE: self._complete,
+            wire.INITIALIZE: self._initialize,
+            wire.FINALIZE: self._finalize,
+        }
+        try:
+            answer = handlers[frame.kind](*frame.meta)
+        except ModelFailure as failure:
+            self._work.send(wire.FAILED, frame.correlation, str(failure))
+        else:
+            self._work.send(wire.DONE, frame.correlation, answer)
+        return frame.kind != wire.FINALIZE
+
+    def _start(self, path: str, package: str, folders: list[str], model_dir: str) -> None:
+        self._runtime.model_dir = model_dir
+        sys.modules[MODULE_NAME] = build_module(self._runtime)
+        self._module = load_model_file(path, package, folders)
+
+    def _complete(self, name: str, config_json: str) -> str:
+        return Model(name, self._module).complete(config_json)
+
+    def _initialize(self, name: str, args: dict[str, str]) -> None:
+        self._model = Model(name, self._module)
+        self._model.initialize(args)
+
+    def _finalize(self) -> None:
+        model, self._model = self._model, None
+        if model is not None:
+            model.finalize()
+
+    def _batch(self, frame: wire.Frame) -> None:
+        for offset in frame.meta[4]:
+            self._outputs.free(offset)
+        self._runtime.busy = True
+        try:
+            failures, parameters, groups, payload = self._answer(frame)
+        finally:
+            self._runtime.busy = False
+        released = []
+        while self._released:
+            released.append(self._released.popleft())
+        meta = (failures, parameters, groups, released, self._runtime.take_casts())
+        self._work.send(wire.DONE, frame.correlation, meta, payload)
+
+    def _answer(self, frame: wire.Frame) -> tuple[Any, Any, list[Any], list[Any]]:
+        assert self._model is not None
+        try:
+            requests = self._reader.read(frame.meta, frame.payload)
+            return self._writer.write(requests, self._model.execute(requests))
+        except ModelFailure as failure:
+            return str(failure), {}, [], []
+        except Exception as error:
+            return f"the batch could not be exchanged with the model's process: {describe(error)}", {}, [], []
+
+
+def watch_parent(work: wire.Channel) -> None:
+    """End the process when the server has gone, also in the middle of user code; leaves finalize a few seconds."""
+
+    def wait() -> None:
+        poller = select.poll()
+        poller.register(work.fileno(), getattr(select, "POLLRDHUP", 0) | select.POLLHUP)
+        poller.poll()
+        time.sleep(_LAST_MOMENTS_S)
+        os._exit(1)
+
+    if hasattr(select, "poll"):
+        threading.Thread(target=wait, name="charonia parent watch", daemon=True).start()

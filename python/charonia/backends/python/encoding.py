@@ -1,0 +1,67 @@
+"""A batch of requests as the values and columns of a BATCH frame; inline models read the same."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from charonia.backends.joining import host_bytes
+from charonia.backends.python.child.columns import Packer
+from charonia.core.request import InferRequest
+from charonia.core.tensor import Tensor
+
+
+def requested_of(requests: Sequence[InferRequest], all_names: tuple[str, ...]) -> Any:
+    """The output names that all requests ask for, or a list of what each asks for."""
+    names = [request.requested_outputs or all_names for request in requests]
+    return names[0] if names.count(names[0]) == len(names) else names
+
+
+def facts_of(requests: Sequence[InferRequest]) -> list[Any]:
+    return [
+        (
+            request.id,
+            request.correlation_id,
+            request.flags,
+            request.timeout_us,
+            request.priority,
+            dict(request.parameters) if request.parameters else None,
+        )
+        for request in requests
+    ]
+
+
+def groups_of(packer: Packer, requests: Sequence[InferRequest]) -> list[Any]:
+    """Requests with the same inputs (names and datatypes) together; usually that is all of them."""
+    names = [tuple(request.inputs) for request in requests]
+    if names.count(names[0]) == len(names):
+        columns = _columns(packer, names[0], requests)
+        if columns is not None:
+            return [(None, columns)]
+    groups: dict[Any, list[int]] = {}
+    for index, request in enumerate(requests):
+        key = tuple([(name, tensor.datatype) for name, tensor in request.inputs.items()])
+        groups.setdefault(key, []).append(index)
+    return [
+        (indices, _columns(packer, [name for name, _ in key], [requests[index] for index in indices]))
+        for key, indices in groups.items()
+    ]
+
+
+def _columns(packer: Packer, names: Sequence[str], requests: Sequence[InferRequest]) -> list[Any] | None:
+    """None when one input has different datatypes."""
+    tensors_by_name = [[request.inputs[name] for request in requests] for name in names]
+    for tensors in tensors_by_name:
+        datatypes = [tensor.datatype for tensor in tensors]
+        if datatypes.count(datatypes[0]) != len(datatypes):
+            return None
+    return [_column(packer, name, tensors) for name, tensors in zip(names, tensors_by_name, strict=True)]
+
+
+def _column(packer: Packer, name: str, tensors: list[Tensor]) -> Any:
+    buffers = [tensor.buffer for tensor in tensors]
+    return packer.column(
+        name,
+        tensors[0].datatype,
+        [tensor.shape for tensor in tensors],
+        [host_bytes(buffer.host()) for buffer in buffers],
+        [buffer.nbytes for buffer in buffers],
+    )

@@ -1,0 +1,107 @@
+"""What models tell the server beside their answers: log messages, and metrics of their own."""
+
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import Any
+
+from charonia.backends.python.child import wire
+from charonia.core.errors import CharoniaError, InvalidArgumentError
+from charonia.core.log import Log, LogLevel
+from charonia.observe.custom_metrics import CustomMetric, CustomMetrics, MetricKind
+
+
+class ModelMetrics:
+    """The metrics that one model instance holds; they go with it."""
+
+    def __init__(self, metrics: CustomMetrics) -> None:
+        self._metrics = metrics
+        self._held: dict[int, CustomMetric] = {}
+        self._keys = count(1)
+
+    def family(self, name: str, description: str, kind: str) -> None:
+        """Raises InvalidArgumentError: the name is not allowed, or another kind has it."""
+        self._metrics.family(name, description, MetricKind(kind))
+
+    def new(
+        self, family: str, description: str, kind: str, labels: dict[str, str], buckets: Sequence[float] | None
+    ) -> int:
+        """Make a metric; the key by which it is known from now on."""
+        metric = self._metrics.family(family, description, MetricKind(kind)).metric(labels, buckets)
+        key = next(self._keys)
+        self._held[key] = metric
+        return key
+
+    def get(self, key: int) -> CustomMetric:
+        metric = self._held.get(key)
+        if metric is None:
+            raise InvalidArgumentError("this metric has been removed")
+        return metric
+
+    def remove(self, key: int) -> None:
+        metric = self._held.pop(key, None)
+        if metric is not None:
+            metric.remove()
+
+    def close(self) -> None:
+        for key in list(self._held):
+            self.remove(key)
+
+
+class ModelEvents:
+    """Carries out what one model instance says; its process or its inline runtime calls in."""
+
+    def __init__(self, log: Log, metrics: CustomMetrics) -> None:
+        self._log = log
+        self._metrics = ModelMetrics(metrics)
+        self._operations: dict[str, Callable[..., Any]] = {
+            "metric.family": self._metrics.family,
+            "metric.new": self._metrics.new,
+            "metric.increment": lambda key, value: self._metrics.get(key).increment(value),
+            "metric.set": lambda key, value: self._metrics.get(key).set(value),
+            "metric.observe": lambda key, value: self._metrics.get(key).observe(value),
+            "metric.value": lambda key: self._metrics.get(key).value(),
+            "metric.remove": self._metrics.remove,
+        }
+
+    def log(self, level: str, message: str, file: str, line: int) -> None:
+        self._log.record(LogLevel(level), message, file, line)
+
+    def call(self, operation: str, arguments: Sequence[Any]) -> Any:
+        """Carry out one operation. Raises CharoniaError with the reason."""
+        handler = self._operations.get(operation)
+        if handler is None:
+            raise InvalidArgumentError(f"unknown operation '{operation}'")
+        return handler(*arguments)
+
+    def casts(self, casts: Sequence[Any]) -> None:
+        """Carry out operations that nobody waits for; a failure is logged."""
+        for operation, arguments in casts:
+            try:
+                self.call(operation, arguments)
+            except CharoniaError as error:
+                self._log.error(str(error))
+
+    def frame(self, events: wire.Channel, frame: wire.Frame) -> None:
+        """One frame of the events channel."""
+        if frame.kind == wire.LOG:
+            self.log(*frame.meta)
+        elif frame.kind == wire.CAST:
+            self.casts(frame.meta)
+        elif frame.kind == wire.CALL:
+            self._answer(events, frame)
+
+    def close(self) -> None:
+        """Give all metrics back."""
+        self._metrics.close()
+
+    def _answer(self, events: wire.Channel, frame: wire.Frame) -> None:
+        operation, arguments = frame.meta
+        try:
+            try:
+                result = self.call(operation, arguments)
+            except CharoniaError as error:
+                events.send(wire.FAILED, frame.correlation, str(error))
+            else:
+                events.send(wire.DONE, frame.correlation, result)
+        except wire.LinkClosed:
+            pass

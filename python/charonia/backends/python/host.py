@@ -1,0 +1,243 @@
+"""An isolated instance: a model in a process of its own, which is started again when it dies."""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from charonia.backends.base import Batch
+from charonia.backends.python.autocomplete import Warm
+from charonia.backends.python.child import wire
+from charonia.backends.python.events import ModelEvents
+from charonia.backends.python.launch import ModelFiles
+from charonia.backends.python.link import Link
+from charonia.backends.python.outputs import OutputCheck
+from charonia.backends.python.process import ChildFailed, ChildProcess, Patience
+from charonia.backends.python.restart import Deaths, RestartPolicy
+from charonia.backends.python.supervisor import Supervisor
+from charonia.core.errors import BackendError, CharoniaError, UnavailableError
+from charonia.core.log import Log
+
+_SLOW_AFTER_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class HostPlan:
+    """What an isolated instance is made of.
+
+    Attributes:
+        label: `model 'm' instance 'm_0'`, for messages.
+        args: of initialize.
+        spawn: starts a process.
+        new_check, new_events: one of each for each process.
+        finalize_timeout_s: how long finalize may take.
+    """
+
+    name: str
+    label: str
+    files: ModelFiles
+    args: dict[str, str]
+    output_names: tuple[str, ...]
+    spawn: Callable[[], ChildProcess]
+    new_check: Callable[[], OutputCheck]
+    new_events: Callable[[], ModelEvents]
+    finalize_timeout_s: float
+    restart: RestartPolicy
+    log: Log
+
+
+class _Life:
+    """One process from spawn to end."""
+
+    def __init__(self, child: ChildProcess, plan: HostPlan, events: ModelEvents) -> None:
+        self.child = child
+        self.events = events
+        self.link = Link(
+            child.work, child.inputs, child.outputs, plan.new_check(), plan.output_names, self.events.casts
+        )
+        self.serving = False
+
+
+class IsolatedInstance:
+    """Implements `BackendInstance`. While its process is being restarted, `start` waits rather than take work and fail it.
+
+    Attributes:
+        failure: why it will not come back: it died too often. None while there is hope.
+        health_changed: set by the owner; called from any thread after `healthy` or `failure` have changed.
+    """
+
+    def __init__(self, plan: HostPlan, supervisor: Supervisor) -> None:
+        self.failure: str | None = None
+        self.health_changed: Callable[[], None] = _nothing
+        self._plan = plan
+        self._supervisor = supervisor
+        self._deaths = Deaths(plan.restart, time.monotonic)
+        self._changed = threading.Condition()
+        self._closing = threading.Event()
+        self._life: _Life | None = None
+
+    @property
+    def healthy(self) -> bool:
+        life = self._life
+        return life is not None and life.serving
+
+    def open(self, warm: Warm | None = None) -> None:
+        """Start the process and initialize the model. `warm`: a process that has the model file loaded already.
+
+        Raises:
+            CharoniaError: with the reason; the process has ended then.
+        """
+        try:
+            self._begin(warm)
+        except CharoniaError:
+            self.close()
+            raise
+
+    def start(self, batch: Batch) -> None:
+        life = self._usable()
+        try:
+            life.link.exchange(batch)
+        except wire.LinkClosed:
+            self._fail(batch, life)
+
+    def close(self) -> None:
+        """Finalize the model and end the process."""
+        self._closing.set()
+        with self._changed:
+            life, self._life = self._life, None
+            self._changed.notify_all()
+        if life is None:
+            return
+        if life.serving:
+            problem = life.child.finish(self._plan.finalize_timeout_s)
+            if problem is not None:
+                self._plan.log.error(f"{self._plan.label}: {problem}")
+        self._end(life)
+
+    def abort(self) -> None:
+        """From any thread: end the process at once and everything that waits for it, also a hanging initialize."""
+        self._closing.set()
+        with self._changed:
+            life = self._life
+            self._changed.notify_all()
+        if life is not None:
+            life.child.kill()
+
+    def on_event(self, child: ChildProcess, frame: wire.Frame) -> None:
+        life = self._life
+        if life is not None and life.child is child:
+            life.events.frame(child.events, frame)
+
+    def on_exit(self, child: ChildProcess) -> None:
+        """The supervisor's word that a process has ended. A process that served is replaced, on a thread of its own."""
+        with self._changed:
+            life = self._life
+            if life is None or life.child is not child or not life.serving:
+                return
+            life.serving = False
+        if not self._closing.is_set():
+            threading.Thread(target=self._revive, args=(life,), name=f"{self._plan.name} restart", daemon=True).start()
+
+    def _begin(self, warm: Warm | None = None) -> None:
+        """One process up to its answer to initialize."""
+        child = self._plan.spawn() if warm is None else warm.child
+        life = _Life(child, self._plan, self._plan.new_events() if warm is None else warm.events)
+        with self._changed:
+            self._life = life
+        if warm is None:
+            self._supervisor.watch(child, self)
+        else:
+            warm.owner = self
+        if self._closing.is_set():
+            child.kill()
+        try:
+            self._initialize(child, loaded=warm is not None)
+        except ChildFailed as failed:
+            raise BackendError(f"{self._plan.label}: {failed}") from None
+        except wire.LinkClosed:
+            raise BackendError(f"{self._plan.label}: {self._early_end(child)}") from None
+        with self._changed:
+            life.serving = not child.exited.is_set()
+            self._changed.notify_all()
+        if not life.serving:
+            raise BackendError(f"{self._plan.label}: its process {child.death()} right after initialize")
+
+    def _initialize(self, child: ChildProcess, loaded: bool) -> None:
+        files = self._plan.files
+        patience = Patience(_SLOW_AFTER_S, self._warn_of_waiting)
+        if not loaded:
+            child.ask(wire.START, *files.start_arguments(), patience=patience)
+        child.ask(wire.INITIALIZE, self._plan.name, self._plan.args, patience=patience)
+
+    def _warn_of_waiting(self, waited_s: float) -> None:
+        self._plan.log.warning(f"{self._plan.label}: importing or initialize has not returned after {waited_s:.0f} s")
+
+    def _early_end(self, child: ChildProcess) -> str:
+        if self._closing.is_set():
+            child.death()
+            return "initialize had not returned when the server gave the model up; its process was killed"
+        return f"its process {child.death()} while it was starting (import or initialize)"
+
+    def _usable(self) -> _Life:
+        """The present life, waiting for one while a restart is under way."""
+        with self._changed:
+            while not self._closing.is_set() and self.failure is None:
+                life = self._life
+                if life is not None and life.serving:
+                    return life
+                self._changed.wait()
+        raise UnavailableError(self.failure or f"{self._plan.label} is being unloaded")
+
+    def _fail(self, batch: Batch, life: _Life) -> None:
+        """The process died under this batch: its requests fail now; only then wait for the next process."""
+        error = BackendError(
+            f"Stub process '{self._plan.name}' is not healthy: the process of {self._plan.label} {life.child.death()}"
+        )
+        for request in batch.requests:
+            batch.fail(request, error)
+        batch.flush()
+        try:
+            self._usable()
+        except UnavailableError:
+            pass
+
+    def _revive(self, dead: _Life) -> None:
+        """Replace a dead process, trying again with growing pauses until it works or has failed too often."""
+        reason = f"its process {dead.child.death()}"
+        self._end(dead)
+        self.health_changed()
+        while not self._closing.is_set():
+            delay_s = self._deaths.record()
+            if delay_s is None:
+                self._give_up(reason)
+                return
+            self._plan.log.error(f"{self._plan.label}: {reason}; it is started again in {delay_s:g} s")
+            if self._closing.wait(delay_s):
+                return
+            try:
+                self._begin()
+            except (CharoniaError, OSError) as error:
+                reason = str(error)
+                if self._life is not None:
+                    self._end(self._life)
+            else:
+                self.health_changed()
+                return
+
+    def _give_up(self, reason: str) -> None:
+        with self._changed:
+            self.failure = f"{self._plan.label} died {self._deaths}, it is not started again; last: {reason}"
+            self._changed.notify_all()
+        self._plan.log.error(self.failure)
+        self.health_changed()
+
+    def _end(self, life: _Life) -> None:
+        """Free what a life used; its process is dead or dies now."""
+        life.child.kill()
+        life.child.exited.wait()
+        life.events.close()
+        life.child.close()
+
+
+def _nothing() -> None:
+    """Nobody asked to be told."""

@@ -1,0 +1,62 @@
+"""Are a model's outputs what its configuration says? Once checked, the same name, datatype and shape cost one look-up."""
+
+from collections.abc import Sequence
+
+from charonia.config.io import OutputSpec
+
+_MAX_KNOWN = 4096
+
+Shape = tuple[int, ...]
+
+
+class OutputCheck:
+    """Made once for a model version; used by one instance thread each (it keeps what it found right).
+
+    Args:
+        outputs: as configured; none at all means that anything is right.
+        batched: whether shapes start with a batch dimension.
+    """
+
+    def __init__(self, model: str, outputs: Sequence[OutputSpec], batched: bool) -> None:
+        self._model = model
+        self._expected = {
+            spec.name: (spec.datatype, spec.dims if spec.reshape is None else spec.reshape) for spec in outputs
+        }
+        self._batched = batched
+        self._known: set[tuple[str, str, Shape]] = set()
+
+    def problem(self, name: str, datatype: str, shape: Shape) -> str | None:
+        """What is wrong with an output, as a sentence; None if nothing is."""
+        key = (name, datatype, shape)
+        if key in self._known:
+            return None
+        text = self._find(name, datatype, shape)
+        if text is None:
+            if len(self._known) >= _MAX_KNOWN:
+                self._known.clear()
+            self._known.add(key)
+        return text
+
+    def _find(self, name: str, datatype: str, shape: Shape) -> str | None:
+        if not self._expected:
+            return None
+        label = f"model '{self._model}' returned output '{name}'"
+        expected = self._expected.get(name)
+        if expected is None:
+            return f"{label}, which its configuration does not have; it has {', '.join(self._expected)}"
+        wanted, dims = expected
+        if wanted and datatype != wanted:
+            return f"{label} with datatype {datatype}, its configuration says {wanted}"
+        if self._matches(shape, dims):
+            return None
+        full = [-1, *dims] if self._batched else list(dims)
+        return f"{label} with shape {list(shape)}, its configuration says {full}"
+
+    def _matches(self, shape: Shape, dims: Shape) -> bool:
+        if self._batched:
+            if not shape:
+                return False
+            shape = shape[1:]
+        return len(shape) == len(dims) and all(
+            dim in (-1, size) for dim, size in zip(dims, shape, strict=True)
+        )

@@ -1,0 +1,132 @@
+"""One thread for all processes of a backend: it waits for what they say beside their answers, and for their ends."""
+
+import os
+import selectors
+import socket
+import threading
+from collections.abc import Callable
+from typing import Protocol
+
+from charonia.backends.python.child.wire import Frame, LinkClosed
+from charonia.backends.python.process import ChildProcess
+from charonia.core.log import Log
+
+
+class Owner(Protocol):
+    """Who is told. Called on the supervisor's thread: must not block."""
+
+    def on_event(self, child: ChildProcess, frame: Frame) -> None: ...
+    def on_exit(self, child: ChildProcess) -> None: ...
+
+
+class Supervisor:
+    """Watches processes from `watch` until their end has been reported. The thread starts with the first one."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._selector = selectors.DefaultSelector()
+        self._wake_here, self._wake_there = socket.socketpair()
+        self._selector.register(self._wake_here, selectors.EVENT_READ, self._woken)
+        self._lock = threading.Lock()
+        self._new: list[tuple[ChildProcess, Owner]] = []
+        self._thread: threading.Thread | None = None
+        self._closing = False
+
+    def watch(self, child: ChildProcess, owner: Owner) -> None:
+        with self._lock:
+            self._new.append((child, owner))
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="charonia python supervisor", daemon=True)
+                self._thread.start()
+        self._wake_there.send(b"x")
+
+    def close(self) -> None:
+        """Stop the thread. All processes must have ended; what still runs is no longer watched."""
+        with self._lock:
+            self._closing = True
+            thread = self._thread
+        self._wake_there.send(b"x")
+        if thread is not None:
+            thread.join()
+        self._selector.close()
+        self._wake_here.close()
+        self._wake_there.close()
+
+    def _run(self) -> None:
+        while not self._closing:
+            for key, _ in self._selector.select():
+                handle: Callable[[], None] = key.data
+                try:
+                    handle()
+                except Exception as error:  # one model's trouble must not leave the others unwatched
+                    self._log.error(f"supervising Python models failed: {type(error).__name__}: {error}")
+
+    def _woken(self) -> None:
+        self._wake_here.recv(4096)
+        with self._lock:
+            new, self._new = self._new, []
+        for child, owner in new:
+            _Watch(self._selector, child, owner).begin()
+
+
+class _Watch:
+    """One process under supervision: its events channel, and a descriptor that tells its end."""
+
+    def __init__(self, selector: selectors.BaseSelector, child: ChildProcess, owner: Owner) -> None:
+        self._selector = selector
+        self._child = child
+        self._owner = owner
+        self._events_fd = child.events.fileno()
+        self._end_fd: int | None = None
+        self._listening = True
+
+    def begin(self) -> None:
+        self._selector.register(self._events_fd, selectors.EVENT_READ, self._on_events)
+        if hasattr(os, "pidfd_open"):
+            try:
+                self._end_fd = os.pidfd_open(self._child.popen.pid)
+            except OSError:  # an old kernel: the channel's end has to do
+                return
+            self._selector.register(self._end_fd, selectors.EVENT_READ, self._on_end)
+
+    def _on_events(self) -> None:
+        try:
+            self._child.events.fill()
+        except LinkClosed:
+            self._stop_listening()
+            if self._end_fd is None:
+                self._on_end()
+            return
+        self._tell()
+
+    def _tell(self) -> None:
+        while (frame := self._child.events.parse()) is not None:
+            self._owner.on_event(self._child, frame)
+
+    def _on_end(self) -> None:
+        if self._end_fd is not None:
+            self._selector.unregister(self._end_fd)
+            os.close(self._end_fd)
+        self._read_rest()
+        self._child.kill_group()
+        self._child.popen.wait()
+        self._child.work.shutdown()  # a process that the model forked may hold the other end open
+        self._child.exited.set()
+        self._owner.on_exit(self._child)
+
+    def _read_rest(self) -> None:
+        """What the process said last, often why it ended."""
+        if not self._listening:
+            return
+        self._child.events.shutdown()
+        try:
+            while True:
+                self._child.events.fill()
+                self._tell()
+        except LinkClosed:
+            self._stop_listening()
+
+    def _stop_listening(self) -> None:
+        if self._listening:
+            self._listening = False
+            self._selector.unregister(self._events_fd)
