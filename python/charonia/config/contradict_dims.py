@@ -34,7 +34,7 @@ def check_dims(
     is_batched = config.max_batch_size > 0
     if _fit(dims, tensor, is_batched):
         return
-    whose = f"{field} of {kind} '{io.name}' are {shown(dims)}"
+    whose = f"{field} of {kind} '{io.name}' {'are' if field == 'dims' else 'is'} {shown(dims)}"
     right = as_field(field, tensor.dims[1:] if is_batched else tensor.dims)
     if not tensor.dims:
         message, remedy = f"{whose}, but {model_file} has a scalar", f"write {as_field('dims', (1,))}"

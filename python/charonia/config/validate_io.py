@@ -21,7 +21,7 @@ def check_io(config: ModelConfig, report: Report, *, is_complete: bool) -> None:
         seen: dict[str, str] = {}
         for index, io in enumerate(ios):
             path = f"{kind}[{index}]"
-            _check_name(io, kind, path, seen, report)
+            _check_name(io, kind, index, seen, report)
             if is_complete:
                 _check_present(io, kind, path, report)
             _check_dims(io.dims, f"{path}.dims", f"dims of {kind} '{io.name}'", report)
@@ -33,9 +33,10 @@ def check_io(config: ModelConfig, report: Report, *, is_complete: bool) -> None:
     _check_batch_io(config, report)
 
 
-def _check_name(io: "Io", kind: str, path: str, seen: dict[str, str], report: Report) -> None:
+def _check_name(io: "Io", kind: str, index: int, seen: dict[str, str], report: Report) -> None:
+    path = f"{kind}[{index}]"
     if not io.name:
-        report.error(path, f"{_nth(path)} {kind} has no name", 'write name: "…"')
+        report.error(path, f"{kind} number {index + 1} has no name", 'write name: "…"')
         return
     earlier = seen.setdefault(io.name, path)
     if earlier != path:
@@ -149,10 +150,6 @@ def _check_sources(batch_io: BatchInput | BatchOutput, path: str, kind: str, inp
 
 def _known(names: set[str]) -> str:
     return f"the model has {', '.join(sorted(names))}" if names else "the model has none"
-
-
-def _nth(path: str) -> str:
-    return f"number {int(path.partition('[')[2].rstrip(']')) + 1} of the"
 
 
 def _shape(dims: Sequence[int]) -> str:

@@ -7,6 +7,9 @@ import json
 from pathlib import Path
 
 import pytest
+from google.protobuf import json_format
+from tritonclient.grpc import model_config_pb2
+
 from charonia.config.defaults import fill_backend, normalize
 from charonia.config.findings import ConfigError
 from charonia.config.instance_groups import fill_instance_groups
@@ -14,8 +17,6 @@ from charonia.config.json_form import config_from_json, config_to_json, config_t
 from charonia.config.layout import Layout
 from charonia.config.pbtxt import parse_pbtxt
 from charonia.config.schema import ModelConfig
-from google.protobuf import json_format
-from tritonclient.grpc import model_config_pb2
 
 
 def in_force(text: str, name: str, file: str = "model.py") -> ModelConfig:

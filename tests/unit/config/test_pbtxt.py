@@ -4,13 +4,14 @@
 # ruff: noqa: E501
 
 import pytest
-from charonia.config.findings import ConfigError, Finding, Severity
-from charonia.config.pbtxt import parse_pbtxt
-from charonia.config.schema import ModelConfig
 from google.protobuf import text_format
 from hypothesis import given
 from hypothesis import strategies as st
 from tritonclient.grpc import model_config_pb2
+
+from charonia.config.findings import ConfigError, Finding, Severity
+from charonia.config.pbtxt import parse_pbtxt
+from charonia.config.schema import ModelConfig
 
 LEGAL = {
     "empty": "",

@@ -4,6 +4,7 @@
 # ruff: noqa: E501
 
 import pytest
+
 from charonia.config.findings import ConfigError
 from charonia.config.pbtxt import parse_pbtxt
 
