@@ -163,6 +163,9 @@ class Model:
         *,
         outputs: Sequence[str] = (),
         parameters: Mapping[str, Parameter] = NO_PARAMETERS,
+        request_id: str = "",
+        priority: int = 0,
+        timeout_us: int = 0,
         timeout_s: float | None = None,
         **arrays: ArrayLike,
     ) -> Outputs:
@@ -172,7 +175,12 @@ class Model:
             inputs: arrays by input name, for names that are no Python identifiers; added to the keywords. An array
                 has the batch dimension where the model batches. BYTES inputs are arrays of bytes or str.
             outputs: which outputs to give, all when empty.
-            timeout_s: how long to wait; the request is cancelled then.
+            parameters: for the model, beside its inputs.
+            request_id: what messages and the model know the request by.
+            priority: 1 for the most urgent level of a model that has levels; 0 for its default.
+            timeout_us: how long it may wait for an instance, in microseconds, where the model's queue policy allows
+                requests to say so; 0 for what the policy says.
+            timeout_s: how long to wait for the answer; the request is cancelled then.
 
         Returns:
             Arrays by output name, yours to change. BYTES outputs are arrays of `bytes` objects.
@@ -181,7 +189,14 @@ class Model:
             CharoniaError: as a client would get it.
             TimeoutError: not done within `timeout_s`.
         """
-        future = self.submit({**inputs, **arrays}, outputs=outputs, parameters=parameters)
+        future = self.submit(
+            {**inputs, **arrays},
+            outputs=outputs,
+            parameters=parameters,
+            request_id=request_id,
+            priority=priority,
+            timeout_us=timeout_us,
+        )
         try:
             return _arrays(future.result(timeout_s))
         except TimeoutError:
@@ -195,10 +210,20 @@ class Model:
         *,
         outputs: Sequence[str] = (),
         parameters: Mapping[str, Parameter] = NO_PARAMETERS,
+        request_id: str = "",
+        priority: int = 0,
+        timeout_us: int = 0,
         **arrays: ArrayLike,
     ) -> Outputs:
         """As `infer`, without blocking the event loop. Cancelling the task cancels the request."""
-        future = self.submit({**inputs, **arrays}, outputs=outputs, parameters=parameters)
+        future = self.submit(
+            {**inputs, **arrays},
+            outputs=outputs,
+            parameters=parameters,
+            request_id=request_id,
+            priority=priority,
+            timeout_us=timeout_us,
+        )
         return _arrays(await asyncio.wrap_future(future))
 
     def submit(
@@ -207,13 +232,23 @@ class Model:
         *,
         outputs: Sequence[str] = (),
         parameters: Mapping[str, Parameter] = NO_PARAMETERS,
+        request_id: str = "",
+        priority: int = 0,
+        timeout_us: int = 0,
     ) -> ResultFuture:
         """Start one inference. The arrays must not change until the future is done."""
         model = self.loaded
         datatypes = {spec.name: spec.datatype for spec in model.inputs}
         tensors = [_tensor(name, array, datatypes.get(name, "")) for name, array in inputs.items()]
         return self._parts.client.submit(
-            self.name, tensors, version=self._version, outputs=outputs, parameters=parameters
+            self.name,
+            tensors,
+            version=self._version,
+            id=request_id,
+            outputs=outputs,
+            parameters=parameters,
+            priority=priority,
+            timeout_us=timeout_us,
         )
 
 

@@ -61,9 +61,10 @@ class RequestCheck:
 
     def _check_fully(self, request: InferRequest) -> None:
         self._check_names(request)
-        request.batch_size = self._batch_size(request) if self._max_batch_size > 0 else 1
+        # Shapes before the batch size: a missing batch dimension would be told as a batch that is too large.
         for tensor in request.inputs.values():
             self._check_tensor(request, tensor, self._inputs[tensor.name])
+        request.batch_size = self._batch_size(request) if self._max_batch_size > 0 else 1
         request.shape_key = self._shape_key(request)
         for name, reshape in self._reshapes.items():
             if name in request.inputs:
