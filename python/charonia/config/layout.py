@@ -1,4 +1,4 @@
-"""What lies in a model's folder, and what is wrong when the model file is not where it should be."""
+"""What lies in a model's folder, and why it does not tell which backend serves the model."""
 
 import os
 from dataclasses import dataclass
@@ -42,22 +42,6 @@ def _entries(folder: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return (), ()
     files = tuple(entry.name for entry in shown if not entry.is_dir())
     return files, tuple(entry.name for entry in shown if entry.is_dir())
-
-
-def explain_missing_file(version_dir: Path, filename: str) -> tuple[str, str]:
-    """Message and remedy for a model file that is not in its version folder: misnamed, beside it, or nowhere."""
-    shown = f"{version_dir.parent.name}/{version_dir.name}"
-    message = f"the model file '{filename}' is not in the version folder '{shown}'"
-    if (version_dir.parent / filename).exists():
-        return message, f"it lies beside that folder: move it to '{shown}/{filename}'"
-    files, folders = _entries(version_dir)
-    suffix = os.path.splitext(filename)[1]
-    alike = [name for name in (*files, *folders) if suffix and name.endswith(suffix)]
-    if len(alike) == 1:
-        return message, f"rename '{alike[0]}' to '{filename}', or set default_model_filename: \"{alike[0]}\""
-    if alike:
-        return message, f"name one of {_listed(alike)} in default_model_filename"
-    return message, f"the folder holds {_listed([*files, *folders])}" if files or folders else "the folder is empty"
 
 
 def explain_no_backend(name: str, layout: Layout) -> tuple[str, str]:

