@@ -39,7 +39,9 @@ pub fn parse(scanner: &mut Scanner<'_>, datatype: DataType, expected: Option<u64
 fn elements<T: Element>(scanner: &mut Scanner<'_>, expected: Option<u64>) -> Result<Parsed, Fault> {
     let mut out: Vec<T> = Vec::with_capacity(capacity(scanner, expected, 1));
     walk(scanner, |scanner| {
-        out.push(T::read(scanner)?);
+        if !T::read_plain(scanner, &mut out) {
+            out.push(T::read(scanner)?);
+        }
         Ok(())
     })?;
     Ok(Parsed { count: out.len() as u64, bytes: aligned::from_vec(out) })
@@ -98,9 +100,7 @@ fn walk(
             _ => element(scanner)?,
         }
         just_opened = false;
-        if scanner.peek() == b',' {
-            scanner.bump();
-        } else if close_arrays(scanner, outside)? {
+        if close_arrays(scanner, outside)? {
             return Ok(());
         }
     }
@@ -122,9 +122,15 @@ fn close_arrays(scanner: &mut Scanner<'_>, outside: u32) -> Result<bool, Fault> 
     Ok(true)
 }
 
-/// How one element of a datatype is read.
+/// How the elements of a datatype are read.
 trait Element: Pod + Send {
+    /// The next element.
     fn read(scanner: &mut Scanner<'_>) -> Result<Self, Fault>;
+
+    /// The next elements as far as they are plain numbers that fit; false when the next one is not.
+    fn read_plain(_scanner: &mut Scanner<'_>, _out: &mut Vec<Self>) -> bool {
+        false
+    }
 }
 
 /// A number of any form converted by `convert`, with a message that names the datatype and the text.
@@ -154,14 +160,15 @@ fn misfit_fault(number: &Number<'_>, datatype: DataType, misfit: Misfit) -> Faul
 macro_rules! integer_element {
     ($($kind:ty, $datatype:ident, $wide:ident;)*) => {$(
         impl Element for $kind {
-            #[inline]
             fn read(scanner: &mut Scanner<'_>) -> Result<Self, Fault> {
-                if let Some(value) = scanner.plain_number(|plain| Self::try_from(plain.$wide()?).ok()) {
-                    return Ok(value);
-                }
                 number(scanner, DataType::$datatype, |number| {
                     Self::try_from(number.$wide()?).map_err(|_| Misfit::OutOfRange)
                 })
+            }
+
+            #[inline]
+            fn read_plain(scanner: &mut Scanner<'_>, out: &mut Vec<Self>) -> bool {
+                scanner.plain_numbers(out, |plain| Self::try_from(plain.$wide()?).ok())
             }
         }
     )*};
@@ -179,22 +186,24 @@ integer_element! {
 }
 
 impl Element for f32 {
-    #[inline]
     fn read(scanner: &mut Scanner<'_>) -> Result<Self, Fault> {
-        if let Some(value) = scanner.plain_number(Plain::to_f32) {
-            return Ok(value);
-        }
         number(scanner, DataType::Fp32, Number::to_f32)
+    }
+
+    #[inline]
+    fn read_plain(scanner: &mut Scanner<'_>, out: &mut Vec<Self>) -> bool {
+        scanner.plain_numbers(out, Plain::to_f32)
     }
 }
 
 impl Element for f64 {
-    #[inline]
     fn read(scanner: &mut Scanner<'_>) -> Result<Self, Fault> {
-        if let Some(value) = scanner.plain_number(Plain::to_f64) {
-            return Ok(value);
-        }
         number(scanner, DataType::Fp64, Number::to_f64)
+    }
+
+    #[inline]
+    fn read_plain(scanner: &mut Scanner<'_>, out: &mut Vec<Self>) -> bool {
+        scanner.plain_numbers(out, Plain::to_f64)
     }
 }
 

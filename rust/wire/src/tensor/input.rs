@@ -220,11 +220,11 @@ pub fn take(parameters: &mut Parameters, key: &str) -> Option<Parameter> {
 }
 
 fn check_one_source(model: &str, input: &str, data: bool, binary: bool, shared: bool) -> Result<(), Failure> {
-    let sources = [(data, "'data'"), (binary, "'binary_data_size'"), (shared, "'shared_memory_region'")];
-    let set: Vec<&str> = sources.into_iter().filter(|(is_set, _)| *is_set).map(|(_, name)| name).collect();
-    if set.len() == 1 {
+    if u8::from(data) + u8::from(binary) + u8::from(shared) == 1 {
         return Ok(());
     }
+    let sources = [(data, "'data'"), (binary, "'binary_data_size'"), (shared, "'shared_memory_region'")];
+    let set: Vec<&str> = sources.into_iter().filter(|(is_set, _)| *is_set).map(|(_, name)| name).collect();
     let got = if set.is_empty() { "none of them".to_owned() } else { set.join(" and ") };
     Err(check::invalid(format!(
         "input '{input}' for model '{model}' must set only one of 'data' and the parameters 'binary_data_size' and \

@@ -55,13 +55,8 @@ impl<'a> Scanner<'a> {
     /// The next byte that is not whitespace, without taking it; 0 at the end (which no value starts with).
     #[inline]
     pub fn peek(&mut self) -> u8 {
-        while let Some(&byte) = self.bytes.get(self.at) {
-            if !matches!(byte, b' ' | b'\n' | b'\r' | b'\t') {
-                return byte;
-            }
-            self.at += 1;
-        }
-        0
+        self.at = skip_whitespace(self.bytes, self.at);
+        self.bytes.get(self.at).copied().unwrap_or(0)
     }
 
     /// Take the byte that `peek` returned.
@@ -160,13 +155,23 @@ impl<'a> Scanner<'a> {
         number::scan(self.bytes, &mut self.at)
     }
 
-    /// `convert`'s value of a plain number that starts at this very byte. Nothing is taken when it gives none.
+    /// Append the plain numbers that stand here, separated by commas, as long as `convert` has a value for them.
+    /// Ends behind the last one that was appended. False when there was none.
     #[inline]
-    pub fn plain_number<T>(&mut self, convert: impl FnOnce(Plain) -> Option<T>) -> Option<T> {
-        let (plain, end) = plain::scan(self.bytes, self.at)?;
-        let value = convert(plain)?;
-        self.at = end;
-        Some(value)
+    pub fn plain_numbers<T>(&mut self, out: &mut Vec<T>, convert: impl Fn(Plain) -> Option<T>) -> bool {
+        let mut end = None;
+        let mut at = skip_whitespace(self.bytes, self.at);
+        while let Some((value, behind)) = plain::scan(self.bytes, at, &convert) {
+            out.push(value);
+            end = Some(behind);
+            at = skip_whitespace(self.bytes, behind);
+            if self.bytes.get(at) != Some(&b',') {
+                break;
+            }
+            at = skip_whitespace(self.bytes, at + 1);
+        }
+        self.at = end.unwrap_or(self.at);
+        end.is_some()
     }
 
     /// Take `true` or `false`.
@@ -255,6 +260,17 @@ impl<'a> Scanner<'a> {
         let word = self.bytes[self.at..].iter().take(16).take_while(|byte| byte.is_ascii_alphanumeric());
         format!("'{}'", word.map(|&byte| char::from(byte)).collect::<String>())
     }
+}
+
+#[inline]
+fn skip_whitespace(bytes: &[u8], mut at: usize) -> usize {
+    while let Some(&byte) = bytes.get(at) {
+        if byte > b' ' || !matches!(byte, b' ' | b'\n' | b'\r' | b'\t') {
+            break;
+        }
+        at += 1;
+    }
+    at
 }
 
 #[cold]

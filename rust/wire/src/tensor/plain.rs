@@ -13,9 +13,9 @@ pub struct Plain {
     integral: bool,
 }
 
-/// The plain number at `at` and the offset behind it.
+/// `convert`'s value of the plain number at `at`, and the offset behind it.
 #[inline]
-pub fn scan(bytes: &[u8], at: usize) -> Option<(Plain, usize)> {
+pub fn scan<T>(bytes: &[u8], at: usize, convert: impl Fn(Plain) -> Option<T>) -> Option<(T, usize)> {
     let negative = bytes.get(at) == Some(&b'-');
     let start = at + usize::from(negative);
     let mut mantissa = 0;
@@ -26,21 +26,40 @@ pub fn scan(bytes: &[u8], at: usize) -> Option<(Plain, usize)> {
     }
     let (mut fraction, mut integral) = (0, true);
     if bytes.get(end) == Some(&b'.') {
-        let behind = take_fraction(bytes, end + 1, &mut mantissa);
+        let behind = take_digits(bytes, end + 1, &mut mantissa);
         fraction = behind - end - 1;
         (digits, end, integral) = (digits + fraction, behind, false);
         if fraction == 0 {
             return None;
         }
     }
-    let ends_here = matches!(bytes.get(end), Some(b',' | b']' | b' ' | b'\n' | b'\r' | b'\t'));
-    (ends_here && digits <= MAX_DIGITS).then_some((Plain { negative, mantissa, fraction, integral }, end))
+    if digits > MAX_DIGITS || !matches!(bytes.get(end), Some(b',' | b']' | b' ' | b'\n' | b'\r' | b'\t')) {
+        return None;
+    }
+    Some((convert(Plain { negative, mantissa, fraction, integral })?, end))
 }
 
+const TENS: [u64; 8] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000];
+
+/// Append the digits from `start` on to the mantissa, eight at a time; the offset behind them.
+///
 /// Wraps around for more digits than fit; `scan` counts them.
 #[inline]
 fn take_digits(bytes: &[u8], start: usize, mantissa: &mut u64) -> usize {
     let mut at = start;
+    while let Some(eight) = bytes.get(at..at + 8) {
+        let word = u64::from_le_bytes(eight.try_into().expect("eight bytes"));
+        let count = leading_digits(word);
+        if count == 8 {
+            *mantissa = mantissa.wrapping_mul(100_000_000).wrapping_add(eight_digits(word));
+            at += 8;
+            continue;
+        }
+        // Digits move to the end; zeros take their places in front.
+        let digits = if count == 0 { 0 } else { eight_digits(word << (64 - 8 * count)) };
+        *mantissa = mantissa.wrapping_mul(TENS[count]).wrapping_add(digits);
+        return at + count;
+    }
     while let Some(digit) = bytes.get(at).map(|byte| byte.wrapping_sub(b'0')).filter(|&digit| digit < 10) {
         *mantissa = mantissa.wrapping_mul(10).wrapping_add(u64::from(digit));
         at += 1;
@@ -48,31 +67,25 @@ fn take_digits(bytes: &[u8], start: usize, mantissa: &mut u64) -> usize {
     at
 }
 
-/// As `take_digits`, eight at a time while there are as many.
+/// How many of the eight bytes, from the lowest on, are ASCII digits before the first that is none.
 #[inline]
-fn take_fraction(bytes: &[u8], start: usize, mantissa: &mut u64) -> usize {
-    let mut at = start;
-    while let Some(value) = bytes.get(at..at + 8).and_then(|eight| eight_digits(eight.try_into().ok()?)) {
-        *mantissa = mantissa.wrapping_mul(100_000_000).wrapping_add(value);
-        at += 8;
-    }
-    take_digits(bytes, at, mantissa)
+fn leading_digits(word: u64) -> usize {
+    const HIGH_NIBBLES: u64 = 0xf0f0_f0f0_f0f0_f0f0;
+    const ZEROS: u64 = 0x3030_3030_3030_3030;
+    // Adding 6 moves ':' to '?' out of the column. A carry only reaches bytes behind one that is no digit.
+    let shifted = word.wrapping_add(0x0606_0606_0606_0606);
+    let others = ((word & HIGH_NIBBLES) ^ ZEROS) | ((shifted & HIGH_NIBBLES) ^ ZEROS);
+    others.trailing_zeros() as usize / 8
 }
 
-/// The value of eight ASCII digits; None if one is none.
+/// The value of eight ASCII digits, the lowest byte first; zero bytes count as 0.
 #[inline]
-fn eight_digits(ascii: [u8; 8]) -> Option<u64> {
-    const ZEROS: u64 = 0x3030_3030_3030_3030;
-    let word = u64::from_le_bytes(ascii);
-    let above_nine = word.wrapping_add(0x0606_0606_0606_0606);
-    if (word & 0xf0f0_f0f0_f0f0_f0f0) != ZEROS || (above_nine & 0xf0f0_f0f0_f0f0_f0f0) != ZEROS {
-        return None;
-    }
+fn eight_digits(ascii: u64) -> u64 {
     // Pairs, then fours, then all eight: each step joins neighbours with one multiplication.
-    let ones = word - ZEROS;
+    let ones = ascii & 0x0f0f_0f0f_0f0f_0f0f;
     let pairs = (ones * 10 + (ones >> 8)) & 0x00ff_00ff_00ff_00ff;
     let fours = (pairs * 100 + (pairs >> 16)) & 0x0000_ffff_0000_ffff;
-    Some((fours * 10_000 + (fours >> 32)) & 0xffff_ffff)
+    (fours * 10_000 + (fours >> 32)) & 0xffff_ffff
 }
 
 const POWERS: [f64; 20] =
@@ -124,30 +137,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn eight_digits_at_once() {
-        assert_eq!(eight_digits(*b"12345678"), Some(12_345_678));
-        assert_eq!(eight_digits(*b"00000009"), Some(9));
-        for position in 0..8 {
-            for byte in (0..=255_u8).filter(|byte| !byte.is_ascii_digit()) {
-                let mut ascii = *b"99999999";
-                ascii[position] = byte;
-                assert_eq!(eight_digits(ascii), None, "{ascii:?}");
+    fn digits_are_counted_and_read() {
+        for count in 0..8 {
+            for other in (0..=255_u8).filter(|byte| !byte.is_ascii_digit()) {
+                let mut ascii = *b"98765432";
+                ascii[count] = other;
+                assert_eq!(leading_digits(u64::from_le_bytes(ascii)), count, "{ascii:?}");
+            }
+        }
+        for text in ["1", "12", "1234567", "12345678", "123456789", "1234567890123456789", "0000", "99999999"] {
+            for behind in ["", ",", ".5,1.5,1.5", "]]]]]]]]]]"] {
+                let mut mantissa = 0;
+                let end = take_digits(format!("{text}{behind}").as_bytes(), 0, &mut mantissa);
+                assert_eq!((end, mantissa), (text.len(), text.parse().unwrap()));
             }
         }
     }
 
     #[test]
     fn plain_numbers_only() {
-        let value = |text: &str| scan(text.as_bytes(), 0).map(|(plain, end)| (plain.quotient(), end));
+        let value = |text: &str| scan(text.as_bytes(), 0, |plain| Some(plain.quotient()));
         assert_eq!(value("1.5,"), Some((1.5, 3)));
         assert_eq!(value("-0.1234567812345678]"), Some((-0.123_456_781_234_567_8, 19)));
         assert_eq!(value("9999999999999999999 "), Some((1e19, 19)));
         let others =
             ["", "-", "1", "1.5", "01,", "1.,", ".5,", "1e5,", "1.5e5,", "10000000000000000000,", "1}", "NaN,", "+1,"];
         for text in others {
-            assert!(scan(text.as_bytes(), 0).is_none(), "{text}");
+            assert_eq!(value(text), None, "{text}");
         }
-        assert!(scan(b"1.0,", 0).unwrap().0.to_i64().is_none());
-        assert!(scan(b"9223372036854775808,", 0).unwrap().0.to_i64().is_none());
+        assert_eq!(scan(b"1.0,", 0, Plain::to_i64), None);
+        assert_eq!(scan(b"9223372036854775808,", 0, Plain::to_i64), None);
+        assert_eq!(scan(b"-0,", 0, Plain::to_u64), None);
     }
 }
