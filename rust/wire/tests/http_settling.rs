@@ -1,0 +1,278 @@
+//! Each call is settled once, whoever goes first: the client, the engine or the server.
+
+mod support;
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use charonia_wire::control::{ControlCall, Head, HttpCall, Part};
+use charonia_wire::courier::Wakes;
+use charonia_wire::datatype::DataType;
+use charonia_wire::lend::lend;
+use charonia_wire::reply::{OutputTensor, Reply};
+use charonia_wire::server::Server;
+use charonia_wire::status::Code;
+use charonia_wire::wire::Phase;
+use support::{echo, echo_call, json_body, next_call, next_cancelled, response, start, Client, PATIENCE};
+
+const INFER: &str = "POST /v2/models/m/infer";
+
+fn submit(client: &mut Client) {
+    client.request(INFER, &[], json_body(&[1.0]).as_bytes());
+}
+
+#[test]
+fn a_closed_connection_cancels_the_call_that_was_taken() {
+    let server = start(|_| {});
+    let mut client = Client::new(&server);
+    submit(&mut client);
+    let call = next_call(&server);
+    assert!(!call.is_cancelled());
+    drop(client);
+    assert_eq!(next_cancelled(&server), call.request.key);
+    assert!(call.is_cancelled());
+    drop(call);
+    assert_eq!(server.wire.counters.dropped_calls.get(), 0, "nobody missed an answer");
+}
+
+#[test]
+fn a_call_whose_client_went_while_it_waited_is_not_taken() {
+    let server = start(|_| {});
+    let mut client = Client::new(&server);
+    submit(&mut client);
+    while server.wire.counters.waiting_calls.get() == 0 {
+        std::thread::yield_now();
+    }
+    drop(client);
+    while server.wire.counters.cancelled_calls.get() == 0 {
+        std::thread::yield_now();
+    }
+    assert!(server.wire.inbox.try_take(8).0.is_empty());
+    assert_eq!(server.wire.counters.unsettled_calls.get(), 0);
+}
+
+#[test]
+fn a_dropped_call_answers_and_counts() {
+    let server = start(|_| {});
+    let mut client = Client::new(&server);
+    submit(&mut client);
+    drop(next_call(&server));
+    let answer = client.answer();
+    assert_eq!(answer.status, 500);
+    assert!(answer.text().contains("model 'm'"), "{}", answer.text());
+    assert_eq!(server.wire.counters.dropped_calls.get(), 1);
+}
+
+#[test]
+fn a_second_reply_is_counted_and_ignored() {
+    let server = start(|_| {});
+    let mut client = Client::new(&server);
+    submit(&mut client);
+    let call = next_call(&server);
+    let mut wakes = Wakes::default();
+    assert!(call.fail(Code::UNAVAILABLE, "first", &mut wakes));
+    assert!(!call.reply(Reply::Ok(response(Vec::new())), &mut wakes));
+    drop(wakes);
+    let answer = client.answer();
+    assert_eq!((answer.status, answer.text().as_str()), (503, "{\"error\":\"first\"}"));
+    assert_eq!(server.wire.counters.late_replies.get(), 1);
+}
+
+#[test]
+fn a_full_inbox_refuses() {
+    let server = start(|options| options.inbox_max_calls = 1);
+    let (mut first, mut second) = (Client::new(&server), Client::new(&server));
+    submit(&mut first);
+    while server.wire.counters.waiting_calls.get() == 0 {
+        std::thread::yield_now();
+    }
+    submit(&mut second);
+    assert_eq!(second.answer().status, 503);
+    echo_call(&next_call(&server), &mut Wakes::default());
+    assert_eq!(first.answer().status, 200);
+}
+
+#[test]
+fn bodies_over_the_budget_wait_and_are_then_refused() {
+    let server = start(|options| {
+        options.body_budget_bytes = 1000;
+        options.body_wait_ms = 50;
+    });
+    let (mut first, mut second) = (Client::new(&server), Client::new(&server));
+    first.request(INFER, &[], &[b' '; 900]);
+    let held = next_call(&server);
+    second.request(INFER, &[], &[b' '; 900]);
+    assert_eq!(second.answer().status, 503);
+    drop(held);
+    first.answer();
+    let mut third = Client::new(&server);
+    third.request(INFER, &[], &[b' '; 900]);
+    drop(next_call(&server));
+    assert_eq!(third.answer().status, 500, "there is room again");
+    drop(server);
+}
+
+#[test]
+fn lent_memory_comes_back_when_it_is_sent_and_when_nobody_reads_it() {
+    let server = start(|options| options.write_timeout_ms = 200);
+    for reads in [true, false] {
+        let mut client = Client::new(&server);
+        let header = "Inference-Header-Content-Length: 0";
+        client.request(INFER, &[header], b"x");
+        let call = next_call(&server);
+        let (sender, dropped) = mpsc::channel();
+        let memory = vec![1_u8; 64 << 20];
+        // SAFETY: the owner is the memory itself, boxed; nobody writes to it.
+        let data = unsafe { lend(memory.as_ptr(), memory.len(), Box::new((memory, Tell(sender))), &server.wire.inbox) };
+        assert_eq!(server.wire.counters.pinned_output_bytes.get(), 64 << 20);
+        let output = OutputTensor { name: "Y".to_owned(), datatype: DataType::Uint8, shape: vec![64 << 20], data };
+        call.reply(Reply::Ok(response(vec![output])), &mut Wakes::default());
+        drop(call);
+        if reads {
+            assert_eq!(client.answer().status, 200);
+        }
+        assert!(dropped.try_recv().is_err(), "only a taker drops it");
+        let (items, retired) = server.wire.inbox.take(8, PATIENCE);
+        assert_eq!((items.len(), retired.len()), (0, 1));
+        drop(retired);
+        dropped.recv_timeout(PATIENCE).unwrap();
+        assert_eq!(server.wire.counters.pinned_output_bytes.get(), 0);
+    }
+}
+
+/// Tells when it is dropped.
+struct Tell(mpsc::Sender<()>);
+
+impl Drop for Tell {
+    fn drop(&mut self) {
+        let _ = self.0.send(());
+    }
+}
+
+#[test]
+fn a_waiter_at_the_route_gets_the_call() {
+    let server = start(|_| {});
+    let inbox = server.wire.inbox.clone();
+    let waiter = std::thread::spawn(move || {
+        let (call, _) = inbox.take_route(7, PATIENCE);
+        echo_call(&call.expect("a call for route 7"), &mut Wakes::default());
+    });
+    while server.wire.inbox.waiters(7) == 0 {
+        std::thread::yield_now();
+    }
+    let mut client = Client::new(&server);
+    submit(&mut client);
+    assert_eq!(client.answer().status, 200);
+    waiter.join().unwrap();
+}
+
+fn next_control(server: &Server) -> HttpCall {
+    match server.wire.control.take(1, PATIENCE).pop() {
+        Some(ControlCall::Http(call)) => call,
+        _ => panic!("no control call came"),
+    }
+}
+
+#[test]
+fn control_calls_pass_through_whole() {
+    let server = start(|_| {});
+    let mut client = Client::new(&server);
+    client.request("PUT /v2/some%20where?a=b%20c", &["X-Y: z"], b"body");
+    let call = next_control(&server);
+    assert_eq!((call.method.as_str(), call.path.as_str(), call.query.as_str()), ("PUT", "/v2/some%20where", "a=b%20c"));
+    assert_eq!((&call.headers["x-y"], &call.body[..]), (&"z".parse().unwrap(), b"body".as_slice()));
+    call.send(Part::Head(Head { status: 201, headers: vec![(Bytes::from("X-A"), Bytes::from("1"))] }));
+    call.send(Part::Chunk(Bytes::from("one ")));
+    call.end(Bytes::from("two"));
+    let answer = client.answer();
+    assert_eq!((answer.status, answer.header("x-a"), answer.text().as_str()), (201, Some("1"), "one two"));
+    assert_eq!(answer.header("transfer-encoding"), Some("chunked"));
+}
+
+#[test]
+fn a_control_call_dropped_early_is_an_error_and_dropped_late_breaks_the_connection() {
+    let server = start(|_| {});
+    let mut client = Client::new(&server);
+    client.request("GET /v2", &[], b"");
+    drop(next_control(&server));
+    assert_eq!(client.answer().status, 500);
+    client.request("GET /v2", &[], b"");
+    let call = next_control(&server);
+    call.send(Part::Head(Head { status: 200, headers: Vec::new() }));
+    drop(call);
+    assert!(!client.rest().ends_with(b"0\r\n\r\n"), "a body that was cut short does not look whole");
+}
+
+#[test]
+fn a_control_call_knows_that_its_client_has_gone() {
+    let server = start(|_| {});
+    let mut client = Client::new(&server);
+    client.request("GET /v2", &[], b"");
+    let call = next_control(&server);
+    assert!(!call.is_disconnected());
+    drop(client);
+    while !call.is_disconnected() {
+        std::thread::yield_now();
+    }
+    assert!(!call.send(Part::Head(Head { status: 200, headers: Vec::new() })));
+}
+
+#[test]
+fn an_exiting_server_closes_what_it_answers_and_accepts_nobody() {
+    let server = start(|_| {});
+    let _engine = echo(&server);
+    let mut client = Client::new(&server);
+    assert_eq!(client.infer(&json_body(&[1.0])).header("connection"), None);
+    server.wire.enter(Phase::Exiting);
+    let answer = client.infer(&json_body(&[1.0]));
+    assert_eq!((answer.status, answer.header("connection")), (200, Some("close")));
+    assert!(client.is_closed());
+    let address = ("127.0.0.1", server.ports().http.unwrap());
+    while std::net::TcpStream::connect(address).is_ok() {
+        std::thread::yield_now();
+    }
+    assert!(server.shutdown(PATIENCE));
+}
+
+#[test]
+fn shutdown_waits_for_what_is_in_flight_but_not_for_ever() {
+    let server = start(|_| {});
+    let mut client = Client::new(&server);
+    submit(&mut client);
+    let call = next_call(&server);
+    std::thread::scope(|scope| {
+        let ended = scope.spawn(|| server.shutdown(PATIENCE));
+        while *server.wire.phase.borrow() < Phase::Draining {
+            std::thread::yield_now();
+        }
+        echo_call(&call, &mut Wakes::default());
+        assert_eq!(client.answer().status, 200);
+        assert!(ended.join().unwrap());
+    });
+
+    let server = start(|_| {});
+    let mut client = Client::new(&server);
+    submit(&mut client);
+    let _call = next_call(&server);
+    assert!(!server.shutdown(Duration::from_millis(50)));
+    assert!(client.is_closed());
+    assert!(server
+        .wire
+        .inbox
+        .take(1, PATIENCE)
+        .0
+        .iter()
+        .all(|item| matches!(item, charonia_wire::inbox::Item::Cancelled(_))));
+}
+
+#[test]
+fn two_servers_share_no_port_and_say_which() {
+    let server = start(|_| {});
+    let port = server.ports().http.unwrap();
+    let mut listen = support::local().unwrap();
+    listen.port = port;
+    let options = charonia_wire::options::Options { http: Some(listen), ..Default::default() };
+    let error = Server::new(options).start().unwrap_err();
+    assert!(error.to_string().contains(&format!("127.0.0.1:{port}")), "{error}");
+}
