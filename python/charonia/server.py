@@ -5,7 +5,7 @@ stop   exiting is published → no new connections, no new calls → accepted ca
        what is left is failed, instances end, models are unloaded → answers are flushed → threads end
 """
 
-import json
+import os
 import threading
 import traceback
 from dataclasses import dataclass
@@ -32,12 +32,13 @@ from charonia.observe.metrics import Metrics, MetricWriter, parse_metrics_config
 from charonia.options import EVERY_MODEL, ServerOptions
 from charonia.repository.directory import ANY_VERSION, Directory
 from charonia.repository.lifecycle import ModelLifecycle
-from charonia.repository.loader import LoaderParts, ModelLoader
+from charonia.repository.loader import LoaderParts, ModelLoader, failure_of
 from charonia.repository.readiness import server_ready
 from charonia.repository.scan import Scan, scan
-from charonia.repository.table import model_table, table
+from charonia.repository.summary import start_tables
 from charonia.scheduling.bell import ConditionBell
 from charonia.scheduling.timer import Timer
+from charonia.testing_aids import TestingAids
 
 if TYPE_CHECKING:
     from charonia.frontend.doors import Doors
@@ -96,10 +97,13 @@ class Server:
         return LoaderParts(
             self.registry,
             Devices(gpus, available_cores(), options.no_gpu),
-            ModelServices(self.clock, self._timer, self.engine, self._on_death),
+            ModelServices(
+                self.clock, self._timer, self.engine, self._on_death, TestingAids.of(os.environ).start_batching_at
+            ),
             self._facts(),
             ConfigOptions(not options.disable_auto_complete_config, options.model_config_name, gpus=gpus),
             self._new_bell,
+            self._on_health,
         )
 
     def _facts(self) -> ServerFacts:
@@ -217,10 +221,8 @@ class Server:
         ]
 
     def _log_tables(self) -> None:
-        backends = [(name, "embedded", _shown_config(self.registry, name)) for name in self.registry.made()]
-        self.log.table(table(("Repository Agent", "Path"), ()))
-        self.log.table(table(("Backend", "Path", "Config"), backends))
-        self.log.table(model_table(entry for entry in self.models.index() if entry.state is not None))
+        for text in start_tables(self.options, self.registry, self.models.index()):
+            self.log.table(text)
 
     def log_listeners(self) -> None:
         """One line for each open port, with the real number."""
@@ -263,6 +265,16 @@ class Server:
 
     def _new_bell(self) -> tuple[Bell, int]:
         return self._doors.new_bell() if self._doors is not None else (ConditionBell(), 0)
+
+    def _on_health(self, model: ModelVersion) -> None:
+        """An instance went down, came back, or was given up. To give up its model takes a thread that may wait."""
+        failure = failure_of(model)
+        if failure is None:
+            self._publish()
+        else:
+            threading.Thread(
+                target=self.lifecycle.condemn, args=(model.name, model, failure), name="condemn", daemon=True
+            ).start()
 
     def _on_death(self, name: str, error: BaseException) -> None:
         """A thread of ours ended by a bug: the server goes on as well as it can, and is not live any more."""
@@ -313,7 +325,3 @@ def _backend_directory(options: ServerOptions) -> Path | None:
 
 def _duplicate(name: str, places: tuple[str, ...]) -> str:
     return f"model appears in two or more repositories: '{name}' is in {', '.join(places)}"
-
-
-def _shown_config(registry: BackendRegistry, name: str) -> str:
-    return json.dumps({"cmdline": registry.config_for(name)})

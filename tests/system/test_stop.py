@@ -68,7 +68,7 @@ def test_no_new_connections_while_it_stops(serve, repository):
     server = serve(repository.flag).started()
     request = InFlight(server, "slow")
     server.signal()
-    server.wait_for("Signal")
+    server.wait_for("requests in flight: 1")
     with pytest.raises(OSError):
         answer_on_a_new_connection(server.ports["http"])
     assert request.result() == 200

@@ -125,20 +125,19 @@ class ModelLifecycle(Generic[V]):
         stopped = [self._stop_version(name, record, deadline) for record in records]
         return all(stopped)
 
-    def condemn(self, name: str, version: int, reason: str) -> None:
+    def condemn(self, name: str, loaded: V, reason: str) -> None:
         """A served version turned out to be broken for good: UNAVAILABLE with this reason from now on, and stopped."""
         with self._lock:
             model = self._models.get(name)
-            record = model.versions.get(version) if model else None
-            if record is None or record.state is not State.READY:
-                return
-            record.state, record.reason = State.UNAVAILABLE, reason
-            loaded, record.loaded = record.loaded, None
-        self._log.error(f"model '{name}' version {version} is UNAVAILABLE from now on: {reason}")
+            records = [record for record in model.versions.values() if record.loaded is loaded] if model else []
+            for record in records:
+                record.state, record.reason, record.loaded = State.UNAVAILABLE, reason, None
+        if not records:
+            return  # it was replaced or unloaded meanwhile
+        self._log.error(f"model '{name}' version {records[0].version} is UNAVAILABLE from now on: {reason}")
         self._publish()
-        if loaded is not None:
-            loaded.retire()
-            loaded.stop(_CONDEMNED_STOP_S)
+        loaded.retire()
+        loaded.stop(_CONDEMNED_STOP_S)
 
     def abort(self) -> None:
         """Loads that have not begun yet are not begun any more; `load` returns soon."""

@@ -1,15 +1,18 @@
 """From a model folder to a model version that serves: read the config, complete it, load, make instances, warm up."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from charonia.backends.base import Backend, ModelContext, ServerFacts
 from charonia.backends.placement import Devices, instance_count, place, share_of_cores
 from charonia.backends.registry import BackendRegistry
 from charonia.backends.warmup import warm_up, warmup_samples
+from charonia.config.findings import Finding
 from charonia.config.model_config import ConfigOptions, LoadedConfig, finish_config, load_config
 from charonia.core.errors import CharoniaError, UnsupportedError
+from charonia.core.log import Log
 from charonia.core.protocols import Bell
 from charonia.engine.model import ModelServices, ModelVersion
 from charonia.repository.labels import read_labels
@@ -36,6 +39,7 @@ class LoaderParts:
         services: what every model version shares.
         facts: the settings that backends see.
         config: how configs are read.
+        on_health: told when an instance went down, came back, or was given up; from any thread, so it must not block.
     """
 
     registry: BackendRegistry
@@ -44,6 +48,24 @@ class LoaderParts:
     facts: ServerFacts
     config: ConfigOptions
     new_bell: NewBell
+    on_health: Callable[[ModelVersion], None]
+
+
+@runtime_checkable
+class ReportsHealth(Protocol):
+    """An instance that can go down and come back: it calls `health_changed` after `healthy` or `failure` have changed.
+
+    `failure` says why it will not come back, None while there is hope.
+    """
+
+    failure: str | None
+    health_changed: Callable[[], None]
+
+
+def failure_of(model: ModelVersion) -> str | None:
+    """Why an instance of the model was given up, None when none was."""
+    instances = (runner.instance for runner in model.instances)
+    return next((each.failure for each in instances if isinstance(each, ReportsHealth) and each.failure), None)
 
 
 class ModelLoader:
@@ -69,6 +91,7 @@ class ModelLoader:
     def _plan(self, model: FoundModel) -> "ModelLoad | CharoniaError":
         log = self._parts.facts.log
         loaded = load_config(model.path, model.name, self._parts.config)
+        _warn(log, model.name, loaded.findings)
         try:
             loaded.raise_on_errors()
             _refuse_what_comes_later(loaded.config)
@@ -115,9 +138,7 @@ class ModelLoad:
         log = self.parts.facts.log
         for completion in finished.completions:
             log.verbose(f"model '{self.model.name}': filled in {completion}")
-        for finding in finished.findings:
-            if not finding.is_error:
-                log.warning(f"model '{self.model.name}': {finding}")
+        _warn(log, self.model.name, [each for each in finished.findings if each not in self.loaded.findings])
         finished.raise_on_errors()
 
     def _make(self, backend: Backend, context: ModelContext) -> ModelVersion:
@@ -133,10 +154,19 @@ class ModelLoad:
         try:
             for runner in model.instances:
                 warm_up(runner.instance, config, samples, parts.services.clock)
+                if isinstance(runner.instance, ReportsHealth):
+                    runner.instance.health_changed = partial(parts.on_health, model)
         except BaseException:
             model.stop(_DISCARD_S)
             raise
         return model
+
+
+def _warn(log: Log, name: str, findings: Iterable[Finding]) -> None:
+    """Errors are not logged here: they become the reason why the model is UNAVAILABLE."""
+    for finding in findings:
+        if not finding.is_error:
+            log.warning(f"model '{name}': {finding}")
 
 
 def _refuse_what_comes_later(config: "ModelConfig") -> None:

@@ -1,9 +1,9 @@
-"""When a version and a server are ready, and when a model is given up. Pure functions.
+"""When a version and a server are ready. Pure functions.
 
 `docs/readiness.md` shows them as truth tables, which a test compares with this code.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from charonia.repository.states import State
 
@@ -23,19 +23,3 @@ def server_ready(*, live: bool, loaded: bool, exiting: bool, strict: bool, wante
             be chosen, whether it is ready.
     """
     return live and loaded and not exiting and (not strict or all(wanted))
-
-
-# With back-off between restarts, five deaths in a minute mean a child that never lives long.
-DEATHS_TO_GIVE_UP = 5
-DEATHS_WITHIN_NS = 60 * 10**9
-
-
-def given_up(deaths_ns: Sequence[int]) -> bool:
-    """Whether the newest of these deaths is one too many.
-
-    Args:
-        deaths_ns: when instances of one model version died, monotonic and ascending.
-    """
-    if len(deaths_ns) < DEATHS_TO_GIVE_UP:
-        return False
-    return deaths_ns[-1] - deaths_ns[-DEATHS_TO_GIVE_UP] <= DEATHS_WITHIN_NS

@@ -212,10 +212,18 @@ def test_after_abort_nothing_more_is_loaded(lifecycle: ModelLifecycle[FakeVersio
 def test_a_condemned_version_is_unavailable_with_the_reason(lifecycle: ModelLifecycle[FakeVersion]) -> None:
     lifecycle.load(plan(1))
     version = lifecycle.find("m")
-    lifecycle.condemn("m", 1, "died 5 times within 60 s")
+    lifecycle.condemn("m", version, "died 5 times within 60 s")
     assert lifecycle.directory.index()[0] == IndexEntry("m", 1, State.UNAVAILABLE, "died 5 times within 60 s")
     assert version.calls == ["retire", "stop"]
     assert lifecycle.wanted_ready() == [False]
+
+
+def test_a_version_that_was_replaced_is_not_condemned(lifecycle: ModelLifecycle[FakeVersion]) -> None:
+    lifecycle.load(plan(1))
+    old = lifecycle.find("m")
+    lifecycle.load(plan(1))
+    lifecycle.condemn("m", old, "died 5 times within 60 s")
+    assert lifecycle.directory.index()[0] == IndexEntry("m", 1, State.READY)
 
 
 def test_readiness_follows_the_instances(lifecycle: ModelLifecycle[FakeVersion]) -> None:

@@ -1,0 +1,32 @@
+"""Environment variables by which test suites written for Triton steer a server. Read once, at start.
+
+| variable | effect |
+| --- | --- |
+| `TRITONSERVER_DELAY_SCHEDULER=n` | a dynamic batcher starts only when n requests are queued |
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from charonia.core.errors import InvalidArgumentError
+
+
+@dataclass(frozen=True, slots=True)
+class TestingAids:
+    """`start_batching_at`: how many requests a dynamic batcher waits for before its first batch; 0 for none."""
+
+    __test__ = False  # not a test class, whatever its name looks like
+
+    start_batching_at: int = 0
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str]) -> "TestingAids":
+        """Raises InvalidArgumentError for a value that is no whole number."""
+        return cls(_whole_number(environment, "TRITONSERVER_DELAY_SCHEDULER"))
+
+
+def _whole_number(environment: Mapping[str, str], name: str) -> int:
+    value = environment.get(name, "") or "0"
+    if not value.isdigit():
+        raise InvalidArgumentError(f"environment variable {name} must be a whole number, got '{value}'")
+    return int(value)
