@@ -124,6 +124,10 @@ class Model:
         self.name = name
         self._version = version
 
+    def __repr__(self) -> str:
+        version = "" if self._version == ANY_VERSION else f", version={self._version}"
+        return f"Model({self.name!r}{version})"
+
     @property
     def loaded(self) -> ModelVersion:
         """The engine's record of the version that serves now. Raises NotFoundError once it is gone."""
@@ -258,7 +262,11 @@ def _checked(options: ServerOptions) -> ServerParts:
 
 
 def _arrays(result: InferResult) -> Outputs:
-    return {name: tensor.numpy() for name, tensor in result.outputs.items()}
+    return {name: _writable(tensor.numpy()) for name, tensor in result.outputs.items()}
+
+
+def _writable(array: Array) -> Array:
+    return array if array.flags.writeable else array.copy()
 
 
 def _tensor(name: str, value: ArrayLike, datatype: str) -> Tensor:
