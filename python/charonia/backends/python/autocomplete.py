@@ -44,7 +44,9 @@ def apply_completion(context: ModelContext, completed_json: str) -> ModelConfig:
     try:
         update = config_from_json(json.dumps(chosen), f"{_FUNCTION} of model '{context.name}'").config
     except ConfigError as error:
-        raise InvalidArgumentError(f"model '{context.name}': {_FUNCTION} returned a wrong configuration: {error}") from None
+        raise InvalidArgumentError(
+            f"model '{context.name}': {_FUNCTION} returned a wrong configuration: {error}"
+        ) from None
     config = ModelConfig()
     config.CopyFrom(context.config)
     for field in _FIELDS:

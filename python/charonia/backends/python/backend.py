@@ -76,7 +76,9 @@ class PythonBackend:
                 f"model '{context.name}' uses the decoupled transaction policy, which Python models can't use yet"
             )
         files = find_files(context, self._model_file)
-        model = PythonModel(context, files, self._environment(context), self._warm, self._supervise(context), self._forget)
+        model = PythonModel(
+            context, files, self._environment(context), self._warm, self._supervise(context), self._forget
+        )
         with self._lock:
             self._models.add(model)
         return model

@@ -9,9 +9,9 @@ from charonia.core.request import InferRequest
 from charonia.core.tensor import Tensor
 
 
-def requested_of(requests: Sequence[InferRequest], all_names: tuple[str, ...]) -> Any:
-    """The output names that all requests ask for, or a list of what each asks for."""
-    names = [request.requested_outputs or all_names for request in requests]
+def requested_of(requests: Sequence[InferRequest]) -> Any:
+    """The output names that all requests ask for, () for all outputs; or a list of what each asks for."""
+    names = [request.requested_outputs for request in requests]
     return names[0] if names.count(names[0]) == len(names) else names
 
 

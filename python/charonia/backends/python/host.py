@@ -47,15 +47,23 @@ class HostPlan:
 
 
 class _Life:
-    """One process from spawn to end."""
+    """One process from spawn to end; what the supervisor has to say about it arrives here."""
 
-    def __init__(self, child: ChildProcess, plan: HostPlan, events: ModelEvents) -> None:
+    def __init__(
+        self, child: ChildProcess, plan: HostPlan, events: ModelEvents, ended: "Callable[[_Life], None]"
+    ) -> None:
         self.child = child
         self.events = events
-        self.link = Link(
-            child.work, child.inputs, child.outputs, plan.new_check(), plan.output_names, self.events.casts
+        self.link = Link(child.work, child.inputs, child.outputs, plan.new_check(), events.casts), plan.output_names, self.events.casts
         )
         self.serving = False
+        self._ended = ended
+
+    def on_event(self, child: ChildProcess, frame: wire.Frame) -> None:
+        self.events.frame(child.events, frame)
+
+    def on_exit(self, child: ChildProcess) -> None:
+        self._ended(self)
 
 
 class IsolatedInstance:
@@ -123,16 +131,10 @@ class IsolatedInstance:
         if life is not None:
             life.child.kill()
 
-    def on_event(self, child: ChildProcess, frame: wire.Frame) -> None:
-        life = self._life
-        if life is not None and life.child is child:
-            life.events.frame(child.events, frame)
-
-    def on_exit(self, child: ChildProcess) -> None:
-        """The supervisor's word that a process has ended. A process that served is replaced, on a thread of its own."""
+    def _ended(self, life: _Life) -> None:
+        """The supervisor's word that a process has ended. One that served is replaced, on a thread of its own."""
         with self._changed:
-            life = self._life
-            if life is None or life.child is not child or not life.serving:
+            if life is not self._life or not life.serving:
                 return
             life.serving = False
         if not self._closing.is_set():
@@ -141,13 +143,14 @@ class IsolatedInstance:
     def _begin(self, warm: Warm | None = None) -> None:
         """One process up to its answer to initialize."""
         child = self._plan.spawn() if warm is None else warm.child
-        life = _Life(child, self._plan, self._plan.new_events() if warm is None else warm.events)
+        events = self._plan.new_events() if warm is None else warm.events
+        life = _Life(child, self._plan, events, self._ended)
         with self._changed:
             self._life = life
         if warm is None:
-            self._supervisor.watch(child, self)
+            self._supervisor.watch(child, life)
         else:
-            warm.owner = self
+            warm.owner = life
         if self._closing.is_set():
             child.kill()
         try:
@@ -167,7 +170,7 @@ class IsolatedInstance:
         patience = Patience(_SLOW_AFTER_S, self._warn_of_waiting)
         if not loaded:
             child.ask(wire.START, *files.start_arguments(), patience=patience)
-        child.ask(wire.INITIALIZE, self._plan.name, self._plan.args, patience=patience)
+        child.ask(wire.INITIALIZE, self._plan.name, self._plan.args, self._plan.output_names, patience=patience)
 
     def _warn_of_waiting(self, waited_s: float) -> None:
         self._plan.log.warning(f"{self._plan.label}: importing or initialize has not returned after {waited_s:.0f} s")

@@ -118,9 +118,9 @@ class InlineInstance:
     def _requests(self, requests: Sequence[InferRequest]) -> list[InferenceRequest]:
         packer = _InlinePacker()
         groups = groups_of(packer, requests)
-        meta = (0, facts_of(requests), requested_of(requests, self._output_names), groups, ())
+        meta = (0, facts_of(requests), requested_of(requests), groups, ())
         payload = bytearray().join(packer.parts)
-        return _InlineReader(requests, packer.memories).read(meta, payload)
+        return _InlineReader(requests, packer.memories, self._output_names).read(meta, payload)
 
     def _answer(self, batch: Batch, request: InferRequest, result: Any) -> None:
         error = result.error() if type(result) is InferenceResponse else result
@@ -205,7 +205,8 @@ class _InlinePacker(Packer):
 class _InlineReader(BatchReader):
     """Reads what the packer laid out; the cancel flag is the request's own."""
 
-    def __init__(self, requests: Sequence[InferRequest], memories: list[Any]) -> None:
+    def __init__(self, requests: Sequence[InferRequest], memories: list[Any], output_names: Sequence[str]) -> None:
+        self.output_names = output_names
         self._requests = requests
         self._memories = memories
 
@@ -222,7 +223,9 @@ def _output(tensor: ModelTensor) -> Tensor:
         raw = tensor._serialised()
         return Tensor(tensor._name, BYTES, tensor._shape, HostBuffer(raw, len(raw), owned=True))
     array = tensor._array
-    return Tensor(tensor._name, tensor._datatype, tensor._shape, HostBuffer(host_bytes(array), array.nbytes, owned=False))
+    return Tensor(
+        tensor._name, tensor._datatype, tensor._shape, HostBuffer(host_bytes(array), array.nbytes, owned=False)
+    )
 
 
 def _has_terminal() -> bool:
@@ -234,5 +237,3 @@ def _has_terminal() -> bool:
 
 def _nothing() -> None:
     """Nobody asked to be told."""
-
-

@@ -46,7 +46,9 @@ def find_files(context: ModelContext, backend_file: Path | None) -> ModelFiles:
         NotFoundError: there is none.
     """
     if backend_file is not None:
-        return ModelFiles(backend_file, f"{context.config.backend}_backend", (backend_file.parent,), context.version_dir)
+        return ModelFiles(
+            backend_file, f"{context.config.backend}_backend", (backend_file.parent,), context.version_dir
+        )
     path = context.version_dir / (context.config.default_model_filename or DEFAULT_MODEL_FILE)
     if not path.is_file():
         raise NotFoundError(

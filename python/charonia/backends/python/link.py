@@ -40,7 +40,6 @@ class Link:
     Args:
         inputs: shared memory that this side writes; its first CANCEL_SLOTS bytes are cancel flags.
         outputs: shared memory that the process writes.
-        output_names: what a request that names no outputs gets.
         take_casts: receives what the model told the server during a batch (metrics).
     """
 
@@ -50,14 +49,12 @@ class Link:
         inputs: Arena,
         outputs: Region,
         check: OutputCheck,
-        output_names: tuple[str, ...],
         take_casts: Callable[[list[Any]], None],
     ) -> None:
         self._work = work
         self._inputs = inputs
         self._outputs = outputs
         self._check = check
-        self._output_names = output_names
         self._take_casts = take_casts
         self._flags = memoryview(inputs.region.view)[:CANCEL_SLOTS]
         self._slot = 0
@@ -106,10 +103,12 @@ class Link:
             groups = groups_of(packer, batch.requests)
         except OSError as error:
             packer.undo()
-            raise UnavailableError(f"no shared memory for the inputs of {len(batch.requests)} requests: {error}") from None
+            raise UnavailableError(
+                f"no shared memory for the inputs of {len(batch.requests)} requests: {error}"
+            ) from None
         for offset in packer.placed:
             self._input_holds[offset] = 1
-        requested = requested_of(batch.requests, self._output_names)
+        requested = requested_of(batch.requests)
         meta = (slot, facts_of(batch.requests), requested, groups, _drain(self._dropped_outputs))
         self._correlation = (self._correlation + 1) & 0xFFFFFFFF
         batch.inputs_ready()

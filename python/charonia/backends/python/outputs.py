@@ -57,6 +57,4 @@ class OutputCheck:
             if not shape:
                 return False
             shape = shape[1:]
-        return len(shape) == len(dims) and all(
-            dim in (-1, size) for dim, size in zip(dims, shape, strict=True)
-        )
+        return len(shape) == len(dims) and all(dim in (-1, size) for dim, size in zip(dims, shape, strict=True))

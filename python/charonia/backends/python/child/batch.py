@@ -1,17 +1,17 @@
 """A batch in the model's process: frame → requests, results → frame.
 
-    BATCH  meta (slot, facts, requested, groups, released)
-           facts: a tuple for each request; requested: one tuple of output names, or a list of them;
-           groups: (indices or None for all, columns); released: output blocks that the server no longer needs
-    DONE   meta (failures, parameters, groups, released, casts)
-           failures: text for the whole batch, or {index: (code, text)}; parameters: {index: {…}};
-           released: input blocks that the model no longer needs; casts: what `Runtime.cast` collected
+BATCH  meta (slot, facts, requested, groups, released)
+       facts: a tuple for each request; requested: one tuple of output names (() for all), or a list of them;
+       groups: (indices or None for all, columns); released: output blocks that the server no longer needs
+DONE   meta (failures, parameters, groups, released, casts)
+       failures: text for the whole batch, or {index: (code, text)}; parameters: {index: {…}};
+       released: input blocks that the model no longer needs; casts: what `Runtime.cast` collected
 """
 
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, Iterable
+from typing import Any, Iterable, Sequence
 
 import numpy as np
 
@@ -34,6 +34,7 @@ class BatchReader:
     """
 
     def __init__(self, inputs: Region, released: deque[int]) -> None:
+        self.output_names: Sequence[str] = ()  # what a request gets that asks for none by name
         self._region = inputs
         self._released = released
 
@@ -47,9 +48,9 @@ class BatchReader:
             for index, row in zip(range(count) if indices is None else indices, zip(*tensors)):  # noqa: B905
                 rows[index] = row
         names = [requested] * len(facts) if type(requested) is tuple else requested
-        make = InferenceRequest._received
+        make, every = InferenceRequest._received, self.output_names
         return [
-            make(fact, list(row), wanted, (slot + index) % _CANCEL_SLOTS, flag)
+            make(fact, list(row), wanted or every, bool(wanted), (slot + index) % _CANCEL_SLOTS, flag)
             for index, (fact, row, wanted) in enumerate(zip(facts, rows, names))  # noqa: B905
         ]
 
@@ -116,9 +117,9 @@ class BatchWriter:
             if result._parameters:
                 parameters[index] = result._parameters
             tensors = result._outputs
-            requested = requests[index]._requested
-            if requested:
-                tensors = [tensor for tensor in tensors if tensor._name in requested]
+            request = requests[index]
+            if request._prunes:
+                tensors = [tensor for tensor in tensors if tensor._name in request._requested]
             key = tuple([(tensor._name, tensor._datatype) for tensor in tensors])
             groups.setdefault(key, {})[index] = tensors
         return groups

@@ -35,4 +35,3 @@ def _text(error: BaseException) -> str:
 
 def _own(filename: str) -> bool:
     return filename.startswith("<frozen importlib") or bool(_OWN_FILES and filename.startswith(_OWN_FILES))
-

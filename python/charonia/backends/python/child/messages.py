@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Callable, Iterable
+from typing import Any, Callable, Iterable, Sequence
 
 from .errors import TritonError, TritonModelException, not_yet
 from .tensor import Tensor
@@ -104,6 +104,7 @@ class InferenceRequest:
         "_parameters",
         "_preferred_memory",
         "_priority",
+        "_prunes",
         "_requested",
         "_sender",
         "_sent",
@@ -133,7 +134,8 @@ class InferenceRequest:
         self._id = request_id
         self._correlation_id = correlation_id
         self._inputs = list(inputs)
-        self._requested = list(requested_output_names)
+        self._requested: Sequence[str] = list(requested_output_names)
+        self._prunes = True
         self.model_name = model_name
         self.model_version = model_version
         self._flags = flags
@@ -149,9 +151,21 @@ class InferenceRequest:
 
     @classmethod
     def _received(
-        cls, facts: Any, inputs: list[Tensor], requested: list[str], slot: int, is_cancelled: Callable[[int], Any]
+        cls,
+        facts: Any,
+        inputs: list[Tensor],
+        requested: Sequence[str],
+        prunes: bool,
+        slot: int,
+        is_cancelled: Callable[[int], Any],
     ) -> InferenceRequest:
-        """A request from the server. `facts`: (id, correlation id, flags, timeout, priority, parameters)."""
+        """A request from the server.
+
+        Args:
+            facts: (id, correlation id, flags, timeout, priority, parameters).
+            prunes: the client named its outputs; what the model returns beside them is left out.
+            slot: what `is_cancelled` gets.
+        """
         request = _new(cls)
         (
             request._id,
@@ -163,6 +177,7 @@ class InferenceRequest:
         ) = facts
         request._inputs = inputs
         request._requested = requested
+        request._prunes = prunes
         request._slot = slot
         request._is_cancelled = is_cancelled
         request._sender = request._sent = request._trace = request._preferred_memory = None

@@ -119,7 +119,8 @@ class Server:
     def _complete(self, name: str, config_json: str) -> str:
         return Model(name, self._module).complete(config_json)
 
-    def _initialize(self, name: str, args: dict[str, str]) -> None:
+    def _initialize(self, name: str, args: dict[str, str], output_names: tuple[str, ...]) -> None:
+        self._reader.output_names = output_names
         self._model = Model(name, self._module)
         self._model.initialize(args)
 

@@ -109,7 +109,9 @@ class Tensor:
 
     def _numeric(self, operation: str) -> Any:
         if self._datatype == BYTES:
-            raise TritonModelException(f"tensor '{self._name}': DLPack has no strings, {operation} can't be used for BYTES")
+            raise TritonModelException(
+                f"tensor '{self._name}': DLPack has no strings, {operation} can't be used for BYTES"
+            )
         return self._array
 
     def _strings(self) -> Any:
@@ -140,7 +142,9 @@ def _in_native_order(name: str, array: Any) -> tuple[Any, str]:
     native = array.dtype.newbyteorder("=")
     datatype = name_of_type(native)
     if datatype is None:
-        raise TritonModelException(f"tensor '{name}' has numpy dtype {array.dtype}, which no Triton datatype stands for")
+        raise TritonModelException(
+            f"tensor '{name}' has numpy dtype {array.dtype}, which no Triton datatype stands for"
+        )
     return array.astype(native), datatype
 
 
