@@ -44,8 +44,25 @@ impl<T> Slot<T> {
         }
     }
 
-    /// The answer. Read it once: a second wait never ends.
+    /// The answer. Read it once: a second wait never ends. When the wait is given up, the answer is dropped at once,
+    /// or as soon as it comes, however long the sender keeps its end.
     pub async fn wait(&self) -> T {
+        let _closing = Closing(self);
         poll_fn(|context| self.poll(context)).await
+    }
+
+    fn close(&self) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = std::mem::replace(&mut *state, State::Done);
+        drop(state);
+        drop(last);
+    }
+}
+
+struct Closing<'a, T>(&'a Slot<T>);
+
+impl<T> Drop for Closing<'_, T> {
+    fn drop(&mut self) {
+        self.0.close();
     }
 }
