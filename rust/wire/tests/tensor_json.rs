@@ -397,6 +397,20 @@ fn broken_json() {
 }
 
 #[test]
+fn messages_stay_short() {
+    let long = "x".repeat(10_000);
+    let key = format!("{{\"inputs\":[{{\"{long}\":tru}}]}}");
+    let name = format!("{{\"inputs\":[{{\"name\":\"{long}\",\"shape\":5}}]}}");
+    let number = with_input("INT8", "[1]", &format!("[{}]", "9".repeat(10_000)));
+    let dim = with_input("INT8", &format!("[{}]", "9".repeat(10_000)), "[1]");
+    let parameter = with_member(&format!("\"parameters\":{{\"{long}\":null}}"));
+    for json in [key, name, with_input(&long, "[1]", "[1]"), number, dim, parameter] {
+        let message = refused(json);
+        assert!(message.len() < 400, "{message}");
+    }
+}
+
+#[test]
 fn empty_inputs_are_the_engines_to_judge() {
     let call = accepted(r#"{"inputs":[],"outputs":[]}"#);
     assert!(call.inputs.is_empty() && call.outputs.is_empty());

@@ -110,6 +110,19 @@ proptest! {
         }
     }
 
+    /// Without an exponent and with up to 19 digits numbers take a faster path.
+    #[test]
+    fn fp32_near_ties_in_plain_decimals(bits in 0x3a00_0000_u32..0x4b00_0000, digits in 1_usize..20) {
+        let middle = f64::midpoint(f32::from_bits(bits).into(), f32::from_bits(bits + 1).into());
+        for value in [middle.next_down(), middle, middle.next_up()] {
+            let text = format!("{value:.digits$}");
+            let expected: f32 = text.parse().unwrap();
+            prop_assert_eq!(decode_one(DataType::Fp32, &text), Ok(expected.to_le_bytes().to_vec()), "{}", text);
+            let expected: f64 = text.parse().unwrap();
+            prop_assert_eq!(decode_one(DataType::Fp64, &text), Ok(expected.to_le_bytes().to_vec()), "{}", text);
+        }
+    }
+
     #[test]
     fn fp16_near_ties(bits in 0_u16..0x7bff) {
         let even = bits + (bits & 1);

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use half::{bf16, f16};
 
 use super::aligned;
-use super::json_scan::{Fault, Scanner};
+use super::json_scan::{excerpt, Fault, Scanner};
 use super::number::{Misfit, Number};
 use super::plain::Plain;
 use crate::datatype::DataType;
@@ -37,7 +37,7 @@ pub fn parse(scanner: &mut Scanner<'_>, datatype: DataType, expected: Option<u64
 }
 
 fn elements<T: Element>(scanner: &mut Scanner<'_>, expected: Option<u64>) -> Result<Parsed, Fault> {
-    let mut out: Vec<T> = Vec::with_capacity(capacity(scanner, expected, 1));
+    let mut out: Vec<T> = Vec::with_capacity(capacity(scanner, expected));
     walk(scanner, |scanner| {
         if !T::read_plain(scanner, &mut out) {
             out.push(T::read(scanner)?);
@@ -48,7 +48,7 @@ fn elements<T: Element>(scanner: &mut Scanner<'_>, expected: Option<u64>) -> Res
 }
 
 fn strings(scanner: &mut Scanner<'_>, expected: Option<u64>) -> Result<Parsed, Fault> {
-    let mut out: Vec<u8> = Vec::with_capacity(capacity(scanner, expected, 16));
+    let mut out: Vec<u8> = Vec::with_capacity(capacity(scanner, expected).saturating_mul(16).min(scanner.remaining()));
     let mut count = 0;
     walk(scanner, |scanner| {
         count += 1;
@@ -71,11 +71,11 @@ fn string(scanner: &mut Scanner<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Room for the expected elements, but never for more than the text that is left can hold.
-fn capacity(scanner: &Scanner<'_>, expected: Option<u64>, bytes_each: usize) -> usize {
+/// The expected elements, but never more than the text that is left can hold.
+fn capacity(scanner: &Scanner<'_>, expected: Option<u64>) -> usize {
     let possible = scanner.remaining() / 2 + 1;
     let expected = expected.and_then(|count| usize::try_from(count).ok()).unwrap_or(16);
-    expected.min(possible).saturating_mul(bytes_each)
+    expected.min(possible)
 }
 
 /// Call `element` at each element of the array, however deeply it is nested.
@@ -149,7 +149,7 @@ fn number<'a, T>(
 
 #[cold]
 fn misfit_fault(number: &Number<'_>, datatype: DataType, misfit: Misfit) -> Fault {
-    let text = String::from_utf8_lossy(&number.text[..number.text.len().min(40)]);
+    let text = excerpt(number.text);
     let what = match misfit {
         Misfit::NotAnInteger => format!("{text} is not an integer, as {} needs", datatype.name()),
         Misfit::OutOfRange => format!("{text} is out of range for {}", datatype.name()),

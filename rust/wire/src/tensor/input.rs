@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::check;
 use super::data::{self, Parsed};
-use super::json_scan::{Fault, Scanner};
+use super::json_scan::{excerpt, Fault, Scanner};
 use super::parameters::{self, text};
 use crate::call::{InputTensor, Parameter, Parameters};
 use crate::datatype::DataType;
@@ -64,7 +64,7 @@ pub fn read(scanner: &mut Scanner<'_>, model: &str, index: usize) -> Result<Head
 /// Say which input a fault is in.
 #[cold]
 fn in_input(fault: &Fault, name: Option<&str>, index: usize) -> Fault {
-    let place = name.map_or_else(|| format!("inputs[{index}]"), |name| format!("input '{name}'"));
+    let place = name.map_or_else(|| format!("inputs[{index}]"), |name| format!("input '{}'", excerpt(name.as_bytes())));
     Fault::new(fault.at, format!("{place}, {}", fault.what))
 }
 
@@ -79,7 +79,7 @@ impl<'a> Fields<'a> {
         scanner.open(b'{')?;
         let mut first = true;
         while let Some(key) = scanner.next_key(&mut first)? {
-            self.read_member(scanner, &key).map_err(|fault| in_field(&fault, &String::from_utf8_lossy(&key)))?;
+            self.read_member(scanner, &key).map_err(|fault| in_field(&fault, &excerpt(&key)))?;
         }
         Ok(())
     }
@@ -168,7 +168,7 @@ fn datatype(scanner: &mut Scanner<'_>) -> Result<DataType, Fault> {
     }
     let bytes = scanner.string()?;
     let name = std::str::from_utf8(&bytes).unwrap_or_default();
-    DataType::from_name(name).ok_or_else(|| Fault::new(at, unknown_datatype(&String::from_utf8_lossy(&bytes))))
+    DataType::from_name(name).ok_or_else(|| Fault::new(at, unknown_datatype(&excerpt(&bytes))))
 }
 
 /// A sentence for a datatype that the protocol does not have.
@@ -198,7 +198,7 @@ fn dim(scanner: &mut Scanner<'_>) -> Result<i64, Fault> {
     }
     let number = scanner.number()?;
     let dim = number.to_u64().ok().and_then(|dim| i64::try_from(dim).ok());
-    dim.ok_or_else(|| Fault::new(number.at, format!("expected {WANTED}, got {}", String::from_utf8_lossy(number.text))))
+    dim.ok_or_else(|| Fault::new(number.at, format!("expected {WANTED}, got {}", excerpt(number.text))))
 }
 
 fn take_binary_size(parameters: &mut Parameters, input: &str, start: usize) -> Result<Option<u64>, Fault> {

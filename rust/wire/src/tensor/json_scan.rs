@@ -262,6 +262,18 @@ impl<'a> Scanner<'a> {
     }
 }
 
+/// Text of a client for a message, cut where it gets long.
+#[cold]
+pub fn excerpt(text: &[u8]) -> String {
+    const LONGEST: usize = 60;
+    let shown = String::from_utf8_lossy(&text[..text.len().min(LONGEST)]);
+    if text.len() > LONGEST {
+        format!("{shown}...")
+    } else {
+        shown.into_owned()
+    }
+}
+
 #[inline]
 fn skip_whitespace(bytes: &[u8], mut at: usize) -> usize {
     while let Some(&byte) = bytes.get(at) {

@@ -1,6 +1,6 @@
 //! `parameters` objects: values are booleans, integers, doubles or strings.
 
-use super::json_scan::{Fault, Scanner};
+use super::json_scan::{excerpt, Fault, Scanner};
 use super::number::Number;
 use crate::call::{Parameter, Parameters};
 
@@ -53,7 +53,7 @@ fn numeric(number: &Number<'_>) -> Option<Parameter> {
 
 #[cold]
 fn invalid_type(scanner: &mut Scanner<'_>, key: &str) -> Fault {
-    let got = scanner.describe_next();
+    let (key, got) = (excerpt(key.as_bytes()), scanner.describe_next());
     Fault::new(
         scanner.at(),
         format!("parameter '{key}' has invalid type: a bool, int, double or string may stand here, got {got}"),
@@ -62,6 +62,6 @@ fn invalid_type(scanner: &mut Scanner<'_>, key: &str) -> Fault {
 
 #[cold]
 fn out_of_range(number: &Number<'_>, key: &str) -> Fault {
-    let written = String::from_utf8_lossy(&number.text[..number.text.len().min(40)]);
+    let (key, written) = (excerpt(key.as_bytes()), excerpt(number.text));
     Fault::new(number.at, format!("parameter '{key}' is out of range: {written} fits neither 64 bits nor a double"))
 }
