@@ -342,7 +342,10 @@ fn parameters() {
 
 #[test]
 fn parameters_of_the_wire() {
-    assert_refused(with_member(r#""parameters":{"binary_data_output":1}"#), &["'binary_data_output' has invalid type"]);
+    assert_refused(
+        with_member(r#""parameters":{"binary_data_output":1}"#),
+        &["'binary_data_output' has invalid type", "got 1"],
+    );
     assert_refused(
         with_member(r#""outputs":[{"name":"Y","parameters":{"binary_data":"yes"}}]"#),
         &["'binary_data' has"],
@@ -355,7 +358,7 @@ fn parameters_of_the_wire() {
         let input = format!(
             r#"{{"inputs":[{{"name":"X","datatype":"INT8","shape":[1],"parameters":{{"binary_data_size":{value}}}}}]}}"#
         );
-        assert_refused(input, &["input 'X'", "'binary_data_size' must be a non-negative integer"]);
+        assert_refused(input, &["input 'X'", "'binary_data_size' must be a non-negative integer", value]);
     }
 }
 

@@ -208,7 +208,10 @@ fn take_binary_size(parameters: &mut Parameters, input: &str, start: usize) -> R
         Some(Parameter::Uint(size)) => Ok(Some(size)),
         Some(other) => Err(Fault::new(
             start,
-            format!("input '{input}', parameter 'binary_data_size' must be a non-negative integer, got {other:?}"),
+            format!(
+                "input '{input}', parameter 'binary_data_size' must be a non-negative integer, got {}",
+                parameters::written(&other)
+            ),
         )),
     }
 }

@@ -130,7 +130,8 @@ pub fn parameters(out: &mut Vec<u8>, parameters: &Parameters) {
     out.push(b'}');
 }
 
-fn parameter(out: &mut Vec<u8>, value: &Parameter) {
+/// One parameter's value.
+pub fn parameter(out: &mut Vec<u8>, value: &Parameter) {
     match value {
         Parameter::Bool(value) => boolean(out, *value),
         Parameter::Int(value) => integer(out, *value),

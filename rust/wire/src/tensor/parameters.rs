@@ -1,6 +1,7 @@
 //! `parameters` objects: values are booleans, integers, doubles or strings.
 
 use super::json_scan::{excerpt, Fault, Scanner};
+use super::json_write;
 use super::number::Number;
 use crate::call::{Parameter, Parameters};
 
@@ -49,6 +50,14 @@ fn numeric(number: &Number<'_>) -> Option<Parameter> {
         return number.to_f64().ok().map(Parameter::Double);
     }
     number.to_i64().map(Parameter::Int).or_else(|_| number.to_u64().map(Parameter::Uint)).ok()
+}
+
+/// A value as JSON has it, for messages.
+#[cold]
+pub fn written(value: &Parameter) -> String {
+    let mut json = Vec::new();
+    json_write::parameter(&mut json, value);
+    excerpt(&json)
 }
 
 #[cold]

@@ -202,15 +202,22 @@ fn take_bool(parameters: &mut Parameters, key: &str, at: usize) -> Result<Option
     match input::take(parameters, key) {
         None => Ok(None),
         Some(Parameter::Bool(value)) => Ok(Some(value)),
-        Some(other) => {
-            Err(Fault::new(at, format!("parameter '{key}' has invalid type: expected a bool, got {other:?}")))
-        }
+        Some(other) => Err(Fault::new(
+            at,
+            format!("parameter '{key}' has invalid type: expected a bool, got {}", parameters::written(&other)),
+        )),
     }
 }
 
 fn take_classification(parameters: &mut Parameters, at: usize) -> Result<u32, Fault> {
     let wrong = |other: &Parameter| {
-        Fault::new(at, format!("parameter 'classification' must be a non-negative 32-bit integer, got {other:?}"))
+        Fault::new(
+            at,
+            format!(
+                "parameter 'classification' must be a non-negative 32-bit integer, got {}",
+                parameters::written(other)
+            ),
+        )
     };
     match input::take(parameters, "classification") {
         None => Ok(0),
