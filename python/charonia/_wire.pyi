@@ -66,6 +66,27 @@ class InputTensor:
     def host(self) -> InputTensor: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
+InputParts = tuple[str, str, tuple[int, ...], InputTensor]
+"""(name, datatype, shape, the input itself)."""
+
+CallParts = tuple[
+    int,
+    str,
+    str,
+    str,
+    list[InputParts],
+    tuple[str, ...],
+    dict[str, int] | None,
+    dict[str, bool | int | float | str] | None,
+    bool,
+    int,
+    int,
+    int,
+    int,
+]
+"""(key, model_name, model_version, id, inputs, requested outputs' names, class counts by output or None, parameters, raw,
+arrival_ns, deadline_ns, signature, batch_dim)."""
+
 @final
 class InferCall:
     """One inference request as it came from the wire. It is settled by exactly one reply; later ones are counted and ignored.
@@ -73,6 +94,8 @@ class InferCall:
     A call that is dropped unsettled answers its client with INTERNAL and counts in `Counters.dropped_calls`.
     """
 
+    def unpack(self) -> CallParts:
+        """What every request needs, in one crossing; the properties below give the same one by one."""
     @property
     def key(self) -> int:
         """Unique in this process; `take` names cancelled calls by it."""
@@ -223,8 +246,9 @@ class WireServer:
     def take_route(self, route: int, max_items: int, timeout_s: float) -> list[InferCall]:
         """As `take`, for the calls of one route only, and [] also after `wake_route`.
 
-        While at least one thread waits here for the route and has not been given anything yet, its new calls come here and
-        not to `take`. A call that this thread does not take in time is never left behind: it goes to the next waiter or `take`.
+        Once threads have come here, the route's calls gather here: a waiting thread is woken for them, a busy one has a
+        moment (1 ms) to come back and take them all; then they go to `take`. A call is never left where nobody looks.
+        With a time-out of 0 it only looks, and uses up no wake-up.
         """
     def wake_route(self, route: int, count: int = 1) -> None:
         """Make `count` waits at the route return, the present ones or the next."""

@@ -19,6 +19,10 @@ class Submitter(Protocol):
 class Bell(Protocol):
     """What an idle instance waits at. A ring that comes before the wait is not lost."""
 
+    def poll(self) -> Sequence[InferRequest]:
+        """As `wait`, but only looks: what a front end keeps for this waiter. Uses up no ring."""
+        ...
+
     def wait(self, timeout_s: float | None) -> Sequence[InferRequest]:
         """Return after a ring, a time-out, or new requests; may return early. Called by instance threads only.
 

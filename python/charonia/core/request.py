@@ -109,7 +109,6 @@ class InferRequest:
         inputs: dict[str, Tensor],
         channel: ReplyChannel,
         arrival_ns: int,
-        *,
         id: str = "",
         requested_outputs: tuple[str, ...] = (),
         parameters: Mapping[str, Parameter] = NO_PARAMETERS,

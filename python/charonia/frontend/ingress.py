@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 
 from charonia._wire import InferCall, Output, WireServer
 from charonia._wire import Reply as WireReply
+from charonia.control.ports import ANY_VERSION
 from charonia.control.versions import parse_version
 from charonia.core.errors import CharoniaError, Code, InternalError, InvalidArgumentError, UnavailableError
 from charonia.core.protocols import Submitter
-from charonia.core.request import InferRequest, Reply, ReplyChannel
+from charonia.core.request import InferRequest, Reply
 from charonia.core.tensor import Tensor
 from charonia.engine.engine import ModelDirectory
 from charonia.engine.model import ModelVersion
@@ -118,6 +119,8 @@ class Ingress:
     def accept(self, call: InferCall) -> InferRequest | None:
         """The request that `call` stands for; None if it was answered here because it is malformed."""
         try:
+            if self._refusing is not None:
+                raise UnavailableError(self._refusing)
             request = self._request(call)
         except CharoniaError as error:
             self._wire.fail_batch(((call, error.code, str(error)),))
@@ -126,56 +129,65 @@ class Ingress:
             message = f"{InternalError.__name__}: {type(error).__name__}: {error}"
             self._wire.fail_batch(((call, Code.INTERNAL, message),))
             return None
-        self._live[call.key] = weakref.ref(request)
         return request
 
     def _request(self, call: InferCall) -> InferRequest:
-        if self._refusing is not None:
-            raise UnavailableError(self._refusing)
-        version = parse_version(call.model_version, call.model_name)
+        (
+            key,
+            name,
+            version_text,
+            request_id,
+            parts,
+            outputs,
+            classes,
+            parameters,
+            raw,
+            arrival_ns,
+            deadline_ns,
+            signature,
+            batch_dim,
+        ) = call.unpack()
+        version = parse_version(version_text, name) if version_text else ANY_VERSION
+        self._check_defect(call, name, version)
+        if raw:
+            tensor = raw_input(self._directory.find(name, version), parts[0][3])
+            inputs, signature = {tensor.name: tensor}, 0
+        else:
+            inputs = {part[0]: Tensor(*part) for part in parts}
+            if len(inputs) != len(parts):
+                raise self._duplicate([part[0] for part in parts], name, version)
+        options = split_parameters(parameters) if parameters else NO_OPTIONS
+        request = InferRequest(
+            name,
+            version,
+            inputs,
+            ClassifyingChannel(self._channel, classes, _labels, _batched) if classes else self._channel,
+            arrival_ns,
+            request_id,
+            outputs,
+            options.others,
+            deadline_ns,
+            options.priority,
+            options.timeout_us,
+            options.correlation_id,
+            options.flags,
+            call,
+            signature,
+            batch_dim,
+        )
+        self._live[key] = weakref.ref(request)
+        return request
+
+    def _check_defect(self, call: InferCall, name: str, version: int) -> None:
         defect = call.defect
         if defect is not None:
-            self._directory.find(call.model_name, version)  # an unknown model is the more helpful answer
+            self._directory.find(name, version)  # an unknown model is the more helpful answer
             raise _defect_error(*defect)
-        parameters = call.parameters
-        options = split_parameters(parameters) if parameters else NO_OPTIONS
-        return InferRequest(
-            call.model_name,
-            version,
-            self._inputs(call, version),
-            self._channel_for(call),
-            call.arrival_ns,
-            id=call.id,
-            requested_outputs=tuple([name for name, _ in call.outputs]),
-            parameters=options.others,
-            deadline_ns=call.deadline_ns,
-            priority=options.priority,
-            timeout_us=options.timeout_us,
-            correlation_id=options.correlation_id,
-            flags=options.flags,
-            token=call,
-            signature=0 if call.raw else call.signature,
-            batch_dim=call.batch_dim,
-        )
 
-    def _inputs(self, call: InferCall, version: int) -> dict[str, Tensor]:
-        tensors = call.inputs
-        if call.raw:
-            tensor = raw_input(self._directory.find(call.model_name, version), tensors[0])
-            return {tensor.name: tensor}
-        inputs = {tensor.name: Tensor(tensor.name, tensor.datatype, tensor.shape, tensor) for tensor in tensors}
-        if len(inputs) != len(tensors):
-            names = [tensor.name for tensor in tensors]
-            twice = next(name for name in names if names.count(name) > 1)
-            self._directory.find(call.model_name, version)
-            raise InvalidArgumentError(f"input '{twice}' already exists in request for model '{call.model_name}'")
-        return inputs
-
-    def _channel_for(self, call: InferCall) -> ReplyChannel:
-        counts = {name: count for name, count in call.outputs if count}
-        if not counts:
-            return self._channel
-        return ClassifyingChannel(self._channel, counts, _labels, _batched)
+    def _duplicate(self, names: Sequence[str], model: str, version: int) -> CharoniaError:
+        self._directory.find(model, version)
+        twice = next(name for name in names if names.count(name) > 1)
+        return InvalidArgumentError(f"input '{twice}' already exists in request for model '{model}'")
 
 
 def _labels(request: InferRequest, output: str) -> Sequence[str]:
@@ -208,10 +220,17 @@ class WireBell:
         self._ingress = ingress
 
     def wait(self, timeout_s: float | None) -> Sequence[InferRequest]:
-        calls = self._wire.take_route(self._route, _TAKE_AT_MOST, _FOREVER_S if timeout_s is None else timeout_s)
+        return self._accepted(_FOREVER_S if timeout_s is None else timeout_s)
+
+    def poll(self) -> Sequence[InferRequest]:
+        return self._accepted(0.0)
+
+    def _accepted(self, timeout_s: float) -> Sequence[InferRequest]:
+        calls = self._wire.take_route(self._route, _TAKE_AT_MOST, timeout_s)
         if not calls:
             return ()
-        return [request for call in calls if (request := self._ingress.accept(call)) is not None]
+        accept = self._ingress.accept
+        return [request for call in calls if (request := accept(call)) is not None]
 
     def ring(self, count: int = 1) -> None:
         self._wire.wake_route(self._route, count)

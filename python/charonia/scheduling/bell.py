@@ -13,6 +13,9 @@ class ConditionBell:
         self._changed = threading.Condition()
         self._rings = 0
 
+    def poll(self) -> Sequence[InferRequest]:
+        return ()
+
     def wait(self, timeout_s: float | None) -> Sequence[InferRequest]:
         with self._changed:
             if not self._rings:

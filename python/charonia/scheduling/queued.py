@@ -88,13 +88,16 @@ class QueuedScheduler:
         return True
 
     def next_batch(self, bell: Bell) -> Sequence[InferRequest] | None:
+        arrived = bell.poll()
         while True:
+            for request in arrived:
+                self._submitter.submit(request)
             decision = self._decide()
             if decision is None:
                 return None
             if decision.batch:
                 return decision.batch
-            self._wait(bell, decision)
+            arrived = self._wait(bell, decision)
 
     def _decide(self) -> Decision | None:
         """A batch, taken out of the queue; or, for an instance that is idle from now on, when to look again."""
@@ -125,15 +128,14 @@ class QueuedScheduler:
             self._start_at = 0
         return self._rule.decide(self._queue, now_ns)
 
-    def _wait(self, bell: Bell, decision: Decision) -> None:
+    def _wait(self, bell: Bell, decision: Decision) -> Sequence[InferRequest]:
         timeout_s = None if decision.wake_ns is None else max(0.0, (decision.wake_ns - self._clock.now_ns()) / 1e9)
         arrived = bell.wait(timeout_s)
         with self._lock:
             # A ring that this waiter did not use up stays in the bell and costs one early return later.
             self._idle -= 1
             self._rung = max(0, self._rung - 1)
-        for request in arrived:
-            self._submitter.submit(request)
+        return arrived
 
     def cancel(self, request: InferRequest) -> None:
         with self._lock:

@@ -8,7 +8,7 @@ use charonia_wire::call::{Call, InputTensor as WireInput, Request};
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyMemoryView, PyString, PyTuple};
+use pyo3::types::{PyBool, PyDict, PyList, PyMemoryView, PyString, PyTuple};
 
 use crate::convert::{headers_as_text, parameters_to_python};
 use crate::names::{datatype, pooled};
@@ -19,13 +19,40 @@ pub struct InferCall {
 }
 
 impl InferCall {
-    fn request(&self) -> &Request {
+    fn request(&self) -> &Arc<Request> {
         &self.call.request
     }
 }
 
 #[pymethods]
 impl InferCall {
+    /// What every request needs, in one crossing: a getter each costs more than the whole tuple.
+    fn unpack<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let request = self.request();
+        let parsed = &request.parsed;
+        let classes = PyDict::new(py);
+        for output in parsed.outputs.iter().filter(|output| output.classification > 0) {
+            classes.set_item(pooled(py, &output.name), output.classification)?;
+        }
+        let inputs = (0..parsed.inputs.len()).map(|index| input_parts(py, request, index));
+        let items: [Bound<'py, PyAny>; 13] = [
+            request.key.into_pyobject(py)?.into_any(),
+            pooled(py, &parsed.model_name).into_any(),
+            pooled(py, &parsed.model_version).into_any(),
+            PyString::new(py, &parsed.id).into_any(),
+            PyList::new(py, inputs.collect::<PyResult<Vec<_>>>()?)?.into_any(),
+            PyTuple::new(py, parsed.outputs.iter().map(|output| pooled(py, &output.name)))?.into_any(),
+            if classes.is_empty() { py.None().into_bound(py) } else { classes.into_any() },
+            self.parameters(py)?.map_or_else(|| py.None().into_bound(py), Bound::into_any),
+            PyBool::new(py, parsed.raw).to_owned().into_any(),
+            request.arrival_ns.into_pyobject(py)?.into_any(),
+            request.deadline_ns.into_pyobject(py)?.into_any(),
+            request.signature.into_pyobject(py)?.into_any(),
+            request.batch_dim.into_pyobject(py)?.into_any(),
+        ];
+        PyTuple::new(py, items)
+    }
+
     #[getter]
     fn key(&self) -> u64 {
         self.request().key
@@ -119,6 +146,19 @@ impl InferCall {
     fn is_cancelled(&self) -> bool {
         self.call.is_cancelled()
     }
+}
+
+/// (name, datatype, shape, the input itself).
+fn input_parts<'py>(py: Python<'py>, request: &Arc<Request>, index: usize) -> PyResult<Bound<'py, PyTuple>> {
+    let input = &request.parsed.inputs[index];
+    let tensor = Bound::new(py, InputTensor { request: Arc::clone(request), index })?;
+    let items: [Bound<'py, PyAny>; 4] = [
+        pooled(py, &input.name).into_any(),
+        datatype(py, input.datatype).into_any(),
+        PyTuple::new(py, &input.shape)?.into_any(),
+        tensor.into_any(),
+    ];
+    PyTuple::new(py, items)
 }
 
 /// One input, read-only. Keeps the whole request's bytes alive, and nothing else of the call.

@@ -90,10 +90,10 @@ impl WireServer {
         timeout_s: f64,
     ) -> PyResult<Bound<'py, PyList>> {
         let inbox = &self.server.wire.inbox;
-        let timeout = if max_items == 0 { Duration::ZERO } else { duration(timeout_s) };
-        let (call, retired) = py.detach(|| inbox.take_route(route, timeout));
+        let (calls, retired) = py.detach(|| inbox.take_route(route, max_items, duration(timeout_s)));
         drop(retired);
-        PyList::new(py, call.map(|call| Py::new(py, InferCall { call })).transpose()?)
+        let calls = calls.into_iter().map(|call| Py::new(py, InferCall { call }));
+        PyList::new(py, calls.collect::<PyResult<Vec<_>>>()?)
     }
 
     #[pyo3(signature = (route, count = 1))]

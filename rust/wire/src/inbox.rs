@@ -1,12 +1,15 @@
 //! Where arrived calls wait to be taken: bounded, in order, together with the cancellations of calls taken earlier.
 //!
-//! A taker either takes everything (`take`) or waits for the calls of one route (`take_route`). A call for a route
-//! is given to exactly one thread that waits there, and goes to `take` when none does. So a call never lies where
-//! nobody looks, and a waiter that times out finds what it was given meanwhile.
+//! A taker either takes everything (`take`) or the calls of one route (`take_route`). The calls of a route that
+//! threads attend gather at the route: one that waits there is woken; one that is busy is given a moment to come back
+//! and take them all at once, which spares a hand-over between threads for each call. If nobody comes in that moment,
+//! the calls go to `take`. So a call never lies where nobody looks.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use tokio::runtime::Handle;
 
 use crate::call::Call;
 use crate::counters::Counters;
@@ -23,24 +26,27 @@ pub enum Item {
 /// What `take` returns beside the items: owners of lent memory, to be dropped where that is allowed.
 pub type Retired = Vec<Owner>;
 
+/// How long the threads of a route may be busy before its calls go to `take`. Long enough for the execution of a
+/// small batch (0.1 ms), short against what a refusal or a cancellation may take to be noticed.
+const GRACE: Duration = Duration::from_millis(1);
+
 /// One thread that waits at a route. Its bell is its own, so that exactly it is woken.
 #[derive(Default)]
 struct Waiter {
     bell: Condvar,
-    outcome: Mutex<Outcome>,
-}
-
-#[derive(Default)]
-enum Outcome {
-    #[default]
-    Waiting,
-    Given(Call),
-    Woken,
+    woken: Mutex<bool>,
 }
 
 #[derive(Default)]
 struct RouteState {
+    calls: VecDeque<Call>,
     waiters: VecDeque<Arc<Waiter>>,
+    /// A waiter was woken for the calls and has not come yet: it takes those that follow too.
+    expected: bool,
+    /// Somebody looks after GRACE whether the calls were taken.
+    watched: bool,
+    /// How often calls were taken here: tells the watch that somebody came.
+    visits: u64,
     /// Wake-ups that came before their waiter.
     wakes: usize,
 }
@@ -73,22 +79,66 @@ impl Inbox {
         &self.counters
     }
 
-    /// A new call, for whoever waits at `route`, else for `take`. Given back when the inbox is full or closed.
-    pub fn push(&self, call: Call, route: Route) -> Result<(), Call> {
+    /// A new call, for the threads of `route`, else for `take`. Given back when the inbox is full or closed.
+    pub fn push(self: &Arc<Self>, call: Call, route: Route) -> Result<(), Call> {
         let mut state = self.lock();
         if state.closed || state.calls >= self.max_calls {
             return Err(call);
         }
-        if let Some(waiter) = state.routes.get_mut(&route).and_then(|waiting| waiting.waiters.pop_front()) {
-            drop(state);
-            waiter.settle(Outcome::Given(call));
-            return Ok(());
-        }
         state.calls += 1;
         self.counters.waiting_calls.add(1);
-        state.items.push_back(Item::Call(call));
-        self.ring(state);
+        let Some(attended) = state.routes.get_mut(&route) else {
+            state.items.push_back(Item::Call(call));
+            self.ring(state);
+            return Ok(());
+        };
+        attended.calls.push_back(call);
+        if attended.expected || attended.watched {
+            return Ok(());
+        }
+        if let Some(waiter) = attended.waiters.pop_front() {
+            attended.expected = true;
+            drop(state);
+            waiter.wake();
+            return Ok(());
+        }
+        match Handle::try_current() {
+            Ok(runtime) => {
+                attended.watched = true;
+                drop(state);
+                runtime.spawn(Arc::clone(self).watch(route));
+            }
+            Err(_) => self.release(state, route),
+        }
         Ok(())
+    }
+
+    /// Look again after GRACE: if no thread of the route has come, its calls go to `take`.
+    async fn watch(self: Arc<Self>, route: Route) {
+        let mut visits = None;
+        loop {
+            {
+                let mut state = self.lock();
+                let Some(attended) = state.routes.get_mut(&route) else { return };
+                if attended.calls.is_empty() {
+                    attended.watched = false;
+                    return;
+                }
+                if visits == Some(attended.visits) {
+                    attended.watched = false;
+                    return self.release(state, route);
+                }
+                visits = Some(attended.visits);
+            }
+            tokio::time::sleep(GRACE).await;
+        }
+    }
+
+    /// Hand the calls of a route over to `take`.
+    fn release(&self, mut state: MutexGuard<'_, State>, route: Route) {
+        let calls = state.routes.get_mut(&route).map(|attended| std::mem::take(&mut attended.calls));
+        state.items.extend(calls.into_iter().flatten().map(Item::Call));
+        self.ring(state);
     }
 
     pub(crate) fn push_cancelled(&self, key: u64) {
@@ -147,38 +197,51 @@ impl Inbox {
         (taken.into_iter().filter(wanted).collect(), retired)
     }
 
-    /// Wait for a call of this route. None after the time, `wake_route` or `close`. Retired memory is handed over too.
-    pub fn take_route(&self, route: Route, timeout: Duration) -> (Option<Call>, Retired) {
+    /// Up to `max_items` calls of this route, in order. Waits until there are some; empty after the time, `wake_route`
+    /// or `close`. With no time it only looks, and uses up no wake-up. Retired memory is handed over too.
+    pub fn take_route(&self, route: Route, max_items: usize, timeout: Duration) -> (Vec<Call>, Retired) {
         let waiter = Arc::new(Waiter::default());
         {
             let mut state = self.lock();
-            let retired = std::mem::take(&mut state.retired);
-            let closed = state.closed;
-            let waiting = state.routes.entry(route).or_default();
-            if waiting.wakes > 0 || closed || timeout.is_zero() || !retired.is_empty() {
-                waiting.wakes = waiting.wakes.saturating_sub(1);
-                return (None, retired);
+            let leave = state.closed || !state.retired.is_empty() || timeout.is_zero();
+            let attended = state.routes.entry(route).or_default();
+            if leave || !attended.calls.is_empty() {
+                return self.collect_route(state, route, max_items);
             }
-            waiting.waiters.push_back(Arc::clone(&waiter));
+            if attended.wakes > 0 {
+                attended.wakes -= 1;
+                return (Vec::new(), Vec::new());
+            }
+            attended.waiters.push_back(Arc::clone(&waiter));
         }
-        if waiter.wait(timeout) {
-            return (waiter.given(), Vec::new());
-        }
-        self.leave(route, &waiter);
-        (waiter.given(), Vec::new())
+        waiter.wait(timeout);
+        let mut state = self.lock();
+        let attended = state.routes.entry(route).or_default();
+        attended.waiters.retain(|other| !Arc::ptr_eq(other, &waiter));
+        self.collect_route(state, route, max_items)
     }
 
-    /// The time is over. If somebody has picked this waiter already, its outcome is on the way: wait for that.
-    fn leave(&self, route: Route, waiter: &Arc<Waiter>) {
-        let mut state = self.lock();
-        let waiting = state.routes.entry(route).or_default();
-        let before = waiting.waiters.len();
-        waiting.waiters.retain(|other| !Arc::ptr_eq(other, waiter));
-        let picked = waiting.waiters.len() == before;
-        drop(state);
-        if picked {
-            waiter.wait(Duration::MAX);
+    fn collect_route(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        route: Route,
+        max_items: usize,
+    ) -> (Vec<Call>, Retired) {
+        let retired = std::mem::take(&mut state.retired);
+        let attended = state.routes.entry(route).or_default();
+        attended.expected = false;
+        attended.visits += 1;
+        let count = max_items.min(attended.calls.len());
+        let taken: Vec<Call> = attended.calls.drain(..count).collect();
+        let more = !attended.calls.is_empty();
+        state.calls -= count;
+        self.counters.waiting_calls.sub(count as u64);
+        if more {
+            self.release(state, route);
+        } else {
+            drop(state);
         }
+        (taken.into_iter().filter(Call::mark_taken).collect(), retired)
     }
 
     /// Make `count` waits at the route return, the present ones or the next.
@@ -189,7 +252,7 @@ impl Inbox {
         let woken: Vec<_> = waiting.waiters.drain(..now).collect();
         waiting.wakes += count - now;
         drop(state);
-        woken.iter().for_each(|waiter| waiter.settle(Outcome::Woken));
+        woken.iter().for_each(|waiter| waiter.wake());
     }
 
     /// How many threads wait at the route now.
@@ -197,9 +260,16 @@ impl Inbox {
         self.lock().routes.get(&route).map_or(0, |waiting| waiting.waiters.len())
     }
 
-    /// Forget wake-ups for routes that are not published any more.
+    /// Forget routes that are not published any more; what waits there goes to `take`.
     pub fn keep_routes(&self, published: impl Fn(Route) -> bool) {
-        self.lock().routes.retain(|&route, waiting| published(route) || !waiting.waiters.is_empty());
+        let mut state = self.lock();
+        let gone = |(&route, attended): (&Route, &RouteState)| {
+            (!published(route) && attended.waiters.is_empty()).then_some(route)
+        };
+        let gone: Vec<Route> = state.routes.iter().filter_map(gone).collect();
+        let left: Vec<Call> = gone.iter().filter_map(|route| state.routes.remove(route)).flat_map(|a| a.calls).collect();
+        state.items.extend(left.into_iter().map(Item::Call));
+        self.ring(state);
     }
 
     /// Wake all takers, for good. What still waits is dropped, and so answered.
@@ -209,11 +279,11 @@ impl Inbox {
         let items = std::mem::take(&mut state.items);
         self.counters.waiting_calls.sub(state.calls as u64);
         state.calls = 0;
-        let waiters: Vec<_> = state.routes.drain().flat_map(|(_, waiting)| waiting.waiters).collect();
+        let routes: Vec<RouteState> = state.routes.drain().map(|(_, attended)| attended).collect();
         drop(state);
         self.arrived.notify_all();
-        waiters.iter().for_each(|waiter| waiter.settle(Outcome::Woken));
-        drop(items);
+        routes.iter().flat_map(|attended| &attended.waiters).for_each(|waiter| waiter.wake());
+        drop((items, routes));
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -231,28 +301,18 @@ impl Inbox {
 }
 
 impl Waiter {
-    fn lock(&self) -> MutexGuard<'_, Outcome> {
-        self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, bool> {
+        self.woken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn settle(&self, outcome: Outcome) {
-        *self.lock() = outcome;
+    fn wake(&self) {
+        *self.lock() = true;
         self.bell.notify_one();
     }
 
-    /// True when there is an outcome, false when the time is over.
-    fn wait(&self, timeout: Duration) -> bool {
-        let waiting = |outcome: &mut Outcome| matches!(outcome, Outcome::Waiting);
+    fn wait(&self, timeout: Duration) {
         let guard = self.lock();
-        let result = self.bell.wait_timeout_while(guard, timeout, waiting).unwrap_or_else(PoisonError::into_inner);
-        !result.1.timed_out()
-    }
-
-    fn given(&self) -> Option<Call> {
-        match std::mem::replace(&mut *self.lock(), Outcome::Woken) {
-            Outcome::Given(call) if call.mark_taken() => Some(call),
-            _ => None,
-        }
+        drop(self.bell.wait_timeout_while(guard, timeout, |woken| !*woken));
     }
 }
 
@@ -294,8 +354,8 @@ mod tests {
         let (sender, receiver) = mpsc::channel();
         let (waiting, before) = (Arc::clone(inbox), inbox.waiters(route));
         std::thread::spawn(move || {
-            let (call, _) = waiting.take_route(route, timeout);
-            sender.send(call.map(|call| call.request.key)).unwrap();
+            let (calls, _) = waiting.take_route(route, 8, timeout);
+            sender.send(calls.first().map(|call| call.request.key)).unwrap();
         });
         while inbox.waiters(route) == before {
             std::thread::yield_now();
@@ -319,15 +379,72 @@ mod tests {
     }
 
     #[test]
-    fn a_waiting_thread_gets_the_next_call_and_take_the_one_after() {
+    fn a_waiting_thread_gets_the_next_call_and_once_it_is_gone_take_gets_the_one_after() {
         let inbox = inbox(8);
         let waiter = wait_at(&inbox, 5, LONG);
         let (first, second) = (call(&inbox), call(&inbox));
         let expected = (first.request.key, second.request.key);
         assert!(inbox.push(first, 5).is_ok());
-        assert!(inbox.push(second, 5).is_ok());
         assert_eq!(waiter.recv_timeout(LONG).unwrap(), Some(expected.0));
+        assert!(inbox.push(second, 5).is_ok());
         assert_eq!(keys(&inbox.take(8, LONG).0), [expected.1]);
+    }
+
+    fn on_runtime(test: impl Future<Output = ()>) {
+        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap().block_on(test);
+    }
+
+    #[test]
+    fn calls_of_a_busy_thread_gather_until_it_comes_back() {
+        on_runtime(async {
+            let inbox = inbox(8);
+            assert!(inbox.take_route(5, 8, Duration::ZERO).0.is_empty());
+            let calls = [call(&inbox), call(&inbox)];
+            let expected: Vec<u64> = calls.iter().map(|call| call.request.key).collect();
+            calls.into_iter().for_each(|call| assert!(inbox.push(call, 5).is_ok()));
+            assert!(inbox.try_take(8).0.is_empty(), "they wait for their own thread first");
+            let (taken, _) = inbox.take_route(5, 8, LONG);
+            assert_eq!(taken.iter().map(|call| call.request.key).collect::<Vec<_>>(), expected);
+        });
+    }
+
+    #[test]
+    fn calls_that_a_busy_thread_does_not_fetch_in_time_go_to_take() {
+        on_runtime(async {
+            let inbox = inbox(8);
+            assert!(inbox.take_route(5, 8, Duration::ZERO).0.is_empty());
+            for _ in 0..3 {
+                let waiting = call(&inbox);
+                let key = waiting.request.key;
+                assert!(inbox.push(waiting, 5).is_ok());
+                tokio::time::sleep(3 * GRACE).await;
+                assert_eq!(keys(&inbox.try_take(8).0), [key]);
+            }
+        });
+    }
+
+    #[test]
+    fn what_exceeds_a_portion_is_not_left_at_the_route() {
+        on_runtime(async {
+            let inbox = inbox(8);
+            assert!(inbox.take_route(5, 8, Duration::ZERO).0.is_empty());
+            for _ in 0..3 {
+                assert!(inbox.push(call(&inbox), 5).is_ok());
+            }
+            assert_eq!(inbox.take_route(5, 2, LONG).0.len(), 2);
+            assert_eq!(inbox.try_take(8).0.len(), 1);
+        });
+    }
+
+    #[test]
+    fn calls_of_a_route_that_is_withdrawn_go_to_take() {
+        on_runtime(async {
+            let inbox = inbox(8);
+            assert!(inbox.take_route(5, 8, Duration::ZERO).0.is_empty());
+            assert!(inbox.push(call(&inbox), 5).is_ok());
+            inbox.keep_routes(|_| false);
+            assert_eq!(inbox.try_take(8).0.len(), 1);
+        });
     }
 
     #[test]
@@ -344,18 +461,18 @@ mod tests {
     fn wakes_are_kept_for_waiters_to_come() {
         let inbox = inbox(8);
         inbox.wake_route(5, 1);
-        assert!(inbox.take_route(5, LONG).0.is_none());
-        assert!(inbox.take_route(5, Duration::ZERO).0.is_none());
+        assert!(inbox.take_route(5, 8, LONG).0.is_empty());
+        assert!(inbox.take_route(5, 8, Duration::ZERO).0.is_empty());
         let waiters = [wait_at(&inbox, 5, LONG), wait_at(&inbox, 5, LONG)];
         inbox.wake_route(5, 3);
         waiters.iter().for_each(|waiter| assert_eq!(waiter.recv_timeout(LONG).unwrap(), None));
-        assert!(inbox.take_route(5, LONG).0.is_none(), "the third wake");
+        assert!(inbox.take_route(5, 8, LONG).0.is_empty(), "the third wake");
     }
 
     #[test]
     fn a_call_that_comes_after_the_time_goes_to_take() {
         let inbox = inbox(8);
-        assert!(inbox.take_route(5, Duration::from_millis(1)).0.is_none());
+        assert!(inbox.take_route(5, 8, Duration::from_millis(1)).0.is_empty());
         assert!(inbox.push(call(&inbox), 5).is_ok());
         assert_eq!(inbox.take(8, LONG).0.len(), 1);
     }
@@ -380,7 +497,7 @@ mod tests {
         inbox.close();
         assert_eq!(waiter.recv_timeout(LONG).unwrap(), None);
         assert!(inbox.take(8, LONG).0.is_empty());
-        assert!(inbox.take_route(5, LONG).0.is_none());
+        assert!(inbox.take_route(5, 8, LONG).0.is_empty());
         assert!(inbox.push(call(&inbox), 0).is_err());
     }
 }

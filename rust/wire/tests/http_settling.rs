@@ -155,8 +155,8 @@ fn a_waiter_at_the_route_gets_the_call() {
     let server = start(|_| {});
     let inbox = server.wire.inbox.clone();
     let waiter = std::thread::spawn(move || {
-        let (call, _) = inbox.take_route(7, PATIENCE);
-        echo_call(&call.expect("a call for route 7"), &mut Wakes::default());
+        let (calls, _) = inbox.take_route(7, 8, PATIENCE);
+        echo_call(calls.first().expect("a call for route 7"), &mut Wakes::default());
     });
     while server.wire.inbox.waiters(7) == 0 {
         std::thread::yield_now();

@@ -77,6 +77,9 @@ def test_requests_that_come_by_the_bell_are_submitted_and_served():
     arriving = make_request(world.channel)
 
     class HandingBell:
+        def poll(self):
+            return ()
+
         def wait(self, timeout_s):
             return [arriving]
 
