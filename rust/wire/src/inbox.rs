@@ -318,6 +318,7 @@ impl Waiter {
 
 #[cfg(test)]
 mod tests {
+    use std::future::Future;
     use std::sync::mpsc;
 
     use super::*;
