@@ -1,9 +1,12 @@
 """One server for each test module, over the module's own repository, and each door to it."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from charonia.api import Server
 from tests.every_door.doors import DOORS, open_door
+from tests.every_door.served import Gated
 
 
 @pytest.fixture(scope="module")
@@ -26,3 +29,23 @@ def door(request, server):
     opened = open_door(request.param, server)
     yield opened
     opened.close()
+
+
+@pytest.fixture
+def clients():
+    """Threads for clients that wait for their answers."""
+    with ThreadPoolExecutor(8) as pool:
+        yield pool
+
+
+@pytest.fixture
+def gated(tmp_path, clients):  # closed before the clients, so that none of them waits for ever
+    made = []
+
+    def make(config, *, doors=(), dims="-1"):
+        made.append(Gated(tmp_path, config, doors, dims))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()

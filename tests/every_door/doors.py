@@ -52,7 +52,12 @@ class InProcess:
         try:
             handle = self._server.model(model, int(version) if version else None)
             found = handle.infer(
-                inputs, outputs=list(outputs), parameters=parameters or {}, timeout_us=timeout_us, priority=priority
+                inputs,
+                outputs=list(outputs),
+                parameters=parameters or {},
+                request_id=id,
+                timeout_us=timeout_us,
+                priority=priority,
             )
         except CharoniaError as error:
             raise RefusedError(error.code.name, str(error)) from error

@@ -1,0 +1,39 @@
+"""Events of a model's queue, so that tests wait for what happened instead of for a while."""
+
+import queue
+
+from tests.models.gated import PATIENCE_S
+
+
+class WatchedQueue:
+    """Reports each request that is queued, and each that is refused while it waits.
+
+    Args:
+        model: a handle of the in-process API.
+    """
+
+    def __init__(self, model) -> None:
+        self._events = queue.Queue()
+        scheduler = model.loaded.scheduler
+        self._enqueue, self._refused = scheduler.enqueue, scheduler._on_refused
+        scheduler.enqueue, scheduler._on_refused = self._on_enqueue, self._on_refused
+
+    def _on_enqueue(self, request):
+        self._enqueue(request)
+        self._events.put(("queued", request))
+
+    def _on_refused(self, request, error):
+        self._refused(request, error)
+        self._events.put(("refused", error))
+
+    def wait_queued(self, count=1):
+        for _ in range(count):
+            kind, what = self._events.get(timeout=PATIENCE_S)
+            assert kind == "queued", what
+
+    def wait_refused(self):
+        """The error that the next refused request got."""
+        while True:
+            kind, what = self._events.get(timeout=PATIENCE_S)
+            if kind == "refused":
+                return what
