@@ -10,6 +10,7 @@ use crate::call::Call;
 use crate::control::ControlInbox;
 use crate::counters::Counters;
 use crate::courier::Wakes;
+use crate::http::pool::Pool;
 use crate::inbox::Inbox;
 use crate::options::Options;
 use crate::status::Code;
@@ -36,6 +37,8 @@ pub struct Wire {
     pub control: Arc<ControlInbox>,
     pub table: Table,
     pub budget: Arc<Budget>,
+    /// Memory for long bodies.
+    pub bodies: Arc<Pool>,
     pub phase: watch::Sender<Phase>,
 }
 
@@ -46,6 +49,7 @@ impl Wire {
             inbox: Inbox::new(options.inbox_max_calls, Arc::clone(&counters)),
             control: ControlInbox::new(options.inbox_max_calls),
             budget: Budget::new(options.body_budget_bytes, Duration::from_millis(options.body_wait_ms)),
+            bodies: Arc::default(),
             table: Table::default(),
             phase: watch::Sender::new(Phase::Running),
             counters,

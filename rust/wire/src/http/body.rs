@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::header::{ACCEPT_ENCODING, CONNECTION, CONTENT_ENCODING, EXPECT};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use http_body::Body;
@@ -23,9 +23,6 @@ const MAX_SMALL_CHUNKS: usize = 65_536;
 /// the refusal instead of a reset connection.
 const MAX_DISCARD_BYTES: usize = 1 << 30;
 const MAX_DISCARD_TIME: Duration = Duration::from_secs(10);
-
-/// Tensors start at addresses like these where we can choose, which suits every item size and vector unit.
-const ALIGNMENT: usize = 64;
 
 /// The whole body. `align_at` is the offset that shall lie at an aligned address (where the tensors begin).
 pub async fn read(
@@ -94,16 +91,15 @@ impl<'a> Reader<'a> {
             Some(first) if announced == Some(first.len()) => return Ok((first, self.permit)),
             Some(first) => first,
         };
-        let mut whole = aligned(announced.unwrap_or(first.len() * 2), align_at);
-        let padding = whole.len();
-        whole.extend_from_slice(&first);
+        let mut whole = self.wire.bodies.buffer(announced.unwrap_or(first.len() * 2), align_at);
+        whole.extend(&first);
         while let Some(piece) = self.next().await? {
-            if whole.len() - padding + piece.len() > limit {
+            if whole.filled() + piece.len() > limit {
                 return Err(self.refuse(too_long(limit, None)).await);
             }
-            whole.extend_from_slice(&piece);
+            whole.extend(&piece);
         }
-        Ok((whole.freeze().slice(padding..), self.permit))
+        Ok((whole.freeze(), self.permit))
     }
 
     /// The next piece that is not empty, counted against the budget.
@@ -145,14 +141,6 @@ impl<'a> Reader<'a> {
         let _ = tokio::time::timeout(MAX_DISCARD_TIME, discard).await;
         answer
     }
-}
-
-/// An empty buffer with room for `size` bytes, padded so that byte `align_at` of what is appended lies aligned.
-fn aligned(size: usize, align_at: usize) -> BytesMut {
-    let mut buffer = BytesMut::with_capacity(size + ALIGNMENT);
-    let address = buffer.as_ptr().addr() + align_at % ALIGNMENT;
-    buffer.resize(address.next_multiple_of(ALIGNMENT) - address, 0);
-    buffer
 }
 
 fn too_long(limit: usize, size: Option<usize>) -> Answer {

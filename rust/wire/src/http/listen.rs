@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use http::HeaderValue;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
+use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
@@ -17,8 +18,9 @@ use crate::control::Listener;
 use crate::courier::Courier;
 use crate::wire::{Phase, Wire};
 
-/// A client that does not get its request head through in this time is let go.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a connection may be silent before the kernel asks whether its peer is still there. Idle connections are
+/// kept as long as their clients want: closing one from this side races with the request that uses it again.
+const PROBE_AFTER: Duration = Duration::from_secs(60);
 
 /// After a failed accept (no descriptors left, mostly) others get the time to end.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -54,9 +56,9 @@ struct Acceptor {
 impl Acceptor {
     fn new(wire: Arc<Wire>, kind: Listener, courier: Arc<Courier>) -> Self {
         let mut builder = Builder::new(TokioExecutor::new());
-        builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).pipeline_flush(true);
+        builder.http1().header_read_timeout(None).pipeline_flush(true);
         let mut http2 = builder.http2();
-        http2.timer(TokioTimer::new()).initial_connection_window_size(WINDOW_BYTES);
+        http2.initial_connection_window_size(WINDOW_BYTES);
         http2.initial_stream_window_size(WINDOW_BYTES).max_concurrent_streams(1024);
         let server = HeaderValue::from_str(&wire.options.server_header);
         let server = server.unwrap_or(HeaderValue::from_static("charonia"));
@@ -75,6 +77,7 @@ impl Acceptor {
     fn start(&self, stream: TcpStream, client: SocketAddr, alive: mpsc::Sender<()>) {
         // An answer is one write; waiting for more to send would only delay it.
         let _ = stream.set_nodelay(true);
+        let _ = SockRef::from(&stream).set_tcp_keepalive(&TcpKeepalive::new().with_time(PROBE_AFTER));
         let wire = Arc::clone(&self.wire);
         let (courier, server) = (Arc::clone(&self.courier), self.server.clone());
         let connection = Arc::new(Connection { wire, courier, listener: self.kind, client, server });

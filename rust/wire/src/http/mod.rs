@@ -2,7 +2,7 @@
 //!
 //! `listen` accepts connections; `service` takes one request by the `route` of its path: `health` answers from the
 //! published table, `infer` makes a call of it, `control` hands it over whole. `body` reads what the client sends
-//! (`inflate` undoes compression), `answer` is what goes back (`encode` makes it of a reply).
+//! into memory of the `pool`, `answer` is what goes back (`encode` makes it of a reply), `compress` works both ways.
 
 pub mod answer;
 pub mod body;
@@ -12,6 +12,7 @@ pub mod encode;
 pub mod health;
 pub mod infer;
 pub mod listen;
+pub mod pool;
 pub mod route;
 pub mod service;
 pub mod stalled;
