@@ -52,9 +52,12 @@ class Serving:
     def wait_for(self, pattern: str) -> re.Match[str]:
         """The first line from now on that matches."""
         while True:
-            line = self._lines.get(timeout=PATIENCE_S)
+            try:
+                line = self._lines.get(timeout=PATIENCE_S)
+            except queue.Empty:
+                pytest.fail(f"the server does not log {pattern!r}; its log:\n{self.text}")
             if line is None:
-                pytest.fail(f"the server ended before it logged {pattern!r}; its log:\n" + "\n".join(self.log))
+                pytest.fail(f"the server ended before it logged {pattern!r}; its log:\n{self.text}")
             self.log.append(line)
             match = re.search(pattern, line)
             if match:

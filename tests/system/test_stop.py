@@ -5,6 +5,7 @@ import signal
 import socket
 import threading
 
+import psutil
 import pytest
 
 BODY = {"inputs": [{"name": "INPUT0", "datatype": "FP32", "shape": [1, 1], "data": [4.0]}]}
@@ -134,3 +135,35 @@ def test_a_signal_while_models_load(serve, repository):
     server.wait_for("loading: slow")
     server.signal()
     assert server.exit_code() == 0
+
+
+STUCK_MODEL = """
+import os
+import time
+
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        if pb_utils.get_input_tensor_by_name(requests[0], "INPUT0").as_numpy()[0, 0] > 0:
+            time.sleep(600)
+        pid = np.array([[os.getpid()]], np.float32)
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("OUTPUT0", pid)]) for _ in requests]
+"""
+
+
+def test_the_process_of_a_stuck_model_ends_with_the_server(serve, repository):
+    repository.add("stuck")
+    config = repository.path / "stuck" / "config.pbtxt"
+    config.write_text(config.read_text().replace("identity", "python"))
+    (repository.path / "stuck" / "1" / "model.py").write_text(STUCK_MODEL)
+    server = serve(repository.flag, "--exit-timeout-secs=1").started()
+    idle = {"inputs": [{**BODY["inputs"][0], "data": [0.0]}]}
+    child = psutil.Process(int(server.ask("POST", "/v2/models/stuck/infer", idle).json()["outputs"][0]["data"][0]))
+    request = InFlight(server, "stuck")
+    server.signal()
+    assert server.exit_code() == 1
+    assert request.result() != 200
+    child.wait(30)

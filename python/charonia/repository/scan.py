@@ -62,7 +62,7 @@ def scan(repositories: Sequence[str]) -> Scan:
     for repository in dict.fromkeys(os.path.normpath(each) for each in repositories):
         for entry in _entries(repository):
             if entry.is_dir():
-                found.setdefault(entry.name, []).append(look_at(Path(entry.path), repository))
+                found.setdefault(entry.name, []).append(_look_or_warn(Path(entry.path), repository))
             elif _is_model_file(entry.name):
                 warnings.append(
                     f"'{entry.path}' is ignored: a model file belongs into a version folder of a model folder, "
@@ -100,13 +100,23 @@ def look_at(path: Path, repository: str) -> FoundModel:
     return FoundModel(path.name, path, repository, tuple(sorted(versions)), tuple(warnings))
 
 
+def _look_or_warn(path: Path, repository: str) -> FoundModel:
+    """A folder that can't be read is a model without versions: the others are not touched by it."""
+    try:
+        return look_at(path, repository)
+    except InvalidArgumentError as error:
+        return FoundModel(path.name, path, repository, (), (str(error),))
+
+
 def _entries(path: str) -> Iterable["os.DirEntry[str]"]:
     """What a folder holds, hidden things left out, sorted by name."""
     try:
         with os.scandir(path) as entries:
             return sorted((each for each in entries if not each.name.startswith(".")), key=lambda each: each.name)
     except OSError as error:
-        raise InvalidArgumentError(f"model repository '{path}' can't be read: {error.strerror or error}") from None
+        raise InvalidArgumentError(
+            f"model repository folder '{path}' can't be read: {error.strerror or error}"
+        ) from None
 
 
 def _is_version(name: str) -> bool:

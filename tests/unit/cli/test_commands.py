@@ -1,0 +1,35 @@
+"""The two commands, up to the point where a server would start."""
+
+import pytest
+from click.testing import CliRunner
+
+from charonia import __version__
+from charonia.cli.group import group
+from charonia.cli.main import serve
+
+
+def test_the_help_of_a_flag_command_lists_flags_and_ends_well(capsys):
+    assert serve("tritonserver", ["--help"]) == 0
+    assert "Usage: tritonserver --model-repository=DIR" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["tritonserver", "charonia serve"])
+def test_a_wrong_flag_is_told_on_standard_error_with_code_1(capsys, command):
+    assert serve(command, ["--model-repository=/m", "--grpc-prot=1"]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith(f"{command}: unrecognized option '--grpc-prot'; did you mean --grpc-port?")
+    assert f"'{command} --help'" in captured.err
+
+
+def test_the_version(capsys):
+    assert serve("tritonserver", ["--version"]) == 0
+    assert capsys.readouterr().out == f"charonia {__version__}\n"
+    assert CliRunner().invoke(group, ["version"]).output == f"charonia {__version__}\n"
+    assert __version__ in CliRunner().invoke(group, ["--version"]).output
+
+
+def test_the_group_hands_flags_on_unread():
+    result = CliRunner().invoke(group, ["serve", "--foo"])
+    assert result.exit_code == 1
+    assert "--help" in CliRunner().invoke(group, []).output

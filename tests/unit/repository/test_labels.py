@@ -1,0 +1,33 @@
+"""Label files of outputs."""
+
+from pathlib import Path
+
+import pytest
+
+from charonia.config.schema import ModelConfig
+from charonia.core.errors import InvalidArgumentError
+from charonia.repository.labels import read_labels
+
+
+def config(filename: str) -> ModelConfig:
+    made = ModelConfig(name="m")
+    made.output.add(name="Y", label_filename=filename)
+    made.output.add(name="Z")
+    return made
+
+
+def test_one_label_a_line(tmp_path: Path) -> None:
+    (tmp_path / "labels.txt").write_text("cat\ndög\n", encoding="utf-8")
+    assert read_labels(config("labels.txt"), tmp_path) == {"Y": ("cat", "dög")}
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"model 'm', output 'Y'.*'labels.txt' can't be read"):
+        read_labels(config("labels.txt"), tmp_path)
+
+
+def test_a_file_outside_the_models_folder(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("x")
+    (tmp_path / "m").mkdir()
+    with pytest.raises(InvalidArgumentError, match="outside"):
+        read_labels(config("../secret"), tmp_path / "m")
