@@ -45,19 +45,27 @@ def perf_analyzer(server: Running, model: str, protocol: str, concurrency: int, 
 
 def wrk(server: Running, model: str, body: str, connections: int) -> Load:
     """One thread of wrk with a JSON body."""
+    before_s, before = server.cpu_s(), inference_count(server, model)
+    rate = _run_wrk(server, model, body, connections, max(1.0, WINDOW_MS * 3 / 1000))
+    cpu_s, answers = server.cpu_s() - before_s, inference_count(server, model) - before
+    return Load(rate, 1e6 * connections / rate, cpu_s * 1e6 / max(1, answers))
+
+
+def wrk_requests(server: Running, model: str, body: str, about: int) -> None:
+    """About that many requests, rather more than fewer."""
+    _run_wrk(server, model, body, 32, max(1.0, about / 15_000))
+
+
+def _run_wrk(server: Running, model: str, body: str, connections: int, seconds: float) -> float:
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder) / "post.lua"
         script.write_text(f"wrk.method='POST'\nwrk.body=[[{body}]]\nwrk.headers['Content-Type']='application/json'\n")
         url = f"http://localhost:{server.http}/v2/models/{model}/infer"
-        seconds = max(1, WINDOW_MS * 3 // 1000)
-        command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "-s", str(script), url]
-        before_s, before = server.cpu_s(), inference_count(server, model)
+        command = ["wrk", "-t1", f"-c{connections}", f"-d{round(seconds)}s", "-s", str(script), url]
         text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        cpu_s, answers = server.cpu_s() - before_s, inference_count(server, model) - before
     if "Non-2xx" in text:
         raise RuntimeError(text)
-    rate = float(re.search(r"Requests/sec:\s+([\d.]+)", text)[1])
-    return Load(rate, 1e6 * connections / rate, cpu_s * 1e6 / max(1, answers))
+    return float(re.search(r"Requests/sec:\s+([\d.]+)", text)[1])
 
 
 def inference_count(server: Running, model: str) -> int:
