@@ -1,4 +1,4 @@
-"""CPU time of the Python part of a request's way, without sockets and without other threads: `python -m benchmarks.hot_path`.
+"""CPU time of the Python part of a request's way, without sockets and other threads: `python -m benchmarks.hot_path`.
 
 A fake wire hands out batches of equal calls; one instance of add/sub as ONNX takes, executes and answers them.
 """

@@ -1,7 +1,7 @@
 """What the server costs while nothing happens, and what remains of much work: `python -m benchmarks.upkeep`.
 
-Start-up to ready with one small ONNX model; CPU over 60 s without requests, with one model of each kind; memory after one
-million requests against ten thousand, children counted.
+Start-up to ready with one small ONNX model; CPU over 60 s without requests, with one model of each kind; memory after
+one million requests against ten thousand, children counted.
 """
 
 import os
