@@ -8,6 +8,7 @@ stop   exiting is published → no new connections, no new calls → accepted ca
 import os
 import threading
 import traceback
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -49,13 +50,22 @@ _UNLOAD_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class StartReport:
-    """What came of loading: `failed` has a sentence for each model that was asked for and does not serve."""
+    """What came of loading: by name, why a model that was asked for does not serve."""
 
-    failed: tuple[str, ...]
+    reasons: Mapping[str, str]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.reasons)
+
+    @property
+    def failed(self) -> tuple[str, ...]:
+        """A sentence for each."""
+        return tuple(f"model '{name}': {reason}" for name, reason in self.reasons.items())
 
     @property
     def complete(self) -> bool:
-        return not self.failed
+        return not self.reasons
 
 
 class Server:
@@ -183,42 +193,32 @@ class Server:
         found = scan(self.options.model_repository)
         for warning in (*found.warnings, *(each for model in found.models.values() for each in model.warnings)):
             self.log.warning(warning)
-        unusable = {name: _duplicate(name, places) for name, places in found.duplicates.items()}
+        wanted = self._wanted(found)
+        unusable = _unusable(found, wanted)
         for reason in unusable.values():
             self.log.error(reason)
         self.lifecycle.know(found.models, unusable)
-        wanted = self._wanted(found)
         self.lifecycle.ask(wanted)
         self.lifecycle.load(self._loader.plan([found.models[name] for name in wanted if name in found.models]))
         self._loaded = True
         self._publish()
         self._log_tables()
-        return StartReport(tuple(self._failures(wanted)))
+        return StartReport(self._failures(wanted))
 
     def _wanted(self, found: Scan) -> list[str]:
         """The models to load at start. Names that no repository has are among them: they count as failed."""
         everything = sorted((*found.models, *found.duplicates))
         if self.options.model_control_mode == "none" or EVERY_MODEL in self.options.load_model:
             return everything
-        names = list(dict.fromkeys(self.options.load_model))
-        for name in names:
-            if name not in everything:
-                self.lifecycle.know(
-                    (), {name: f"model '{name}' is in no repository; there are: {', '.join(everything)}"}
-                )
-        return names
+        return list(dict.fromkeys(self.options.load_model))
 
-    def _failures(self, wanted: list[str]) -> list[str]:
-        serving = self.models.serving
+    def _failures(self, wanted: list[str]) -> dict[str, str]:
         reasons: dict[str, list[str]] = {}
         for entry in self.models.index():
             if entry.reason:
                 reasons.setdefault(entry.name, []).append(entry.reason)
-        return [
-            f"model '{name}': {'; '.join(reasons.get(name, ['not loaded']))}"
-            for name in wanted
-            if (name, ANY_VERSION) not in serving
-        ]
+        missing = (name for name in wanted if (name, ANY_VERSION) not in self.models.serving)
+        return {name: "; ".join(reasons.get(name, ["not loaded"])) for name in missing}
 
     def _log_tables(self) -> None:
         for text in start_tables(self.options, self.registry, self.models.index()):
@@ -323,5 +323,14 @@ def _backend_directory(options: ServerOptions) -> Path | None:
     return Path(options.backend_directory) if options.backend_directory else None
 
 
-def _duplicate(name: str, places: tuple[str, ...]) -> str:
-    return f"model appears in two or more repositories: '{name}' is in {', '.join(places)}"
+def _unusable(found: Scan, wanted: Sequence[str]) -> dict[str, str]:
+    """Why names can't be served that are in several repositories, or in none."""
+    reasons = {
+        name: f"model appears in two or more repositories: '{name}' is in {', '.join(places)}"
+        for name, places in found.duplicates.items()
+    }
+    there = ", ".join((*found.models, *found.duplicates)) or "none"
+    for name in wanted:
+        if name not in found.models and name not in found.duplicates:
+            reasons[name] = f"model '{name}' is in no repository; there are: {there}"
+    return reasons

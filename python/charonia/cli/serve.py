@@ -109,12 +109,15 @@ class _Start:
         except Exception as error:
             self._fail(str(error) if isinstance(error, CharoniaError) else repr(error))
             return
-        if not report.complete:
-            server.log.error("failed to load all models:\n" + "\n".join(report.failed))
-            if server.options.exit_on_error and not self._signals.number:
-                self._fail("failed to load all models (--exit-on-error=false serves those that loaded)")
-                return
-        server.log_listeners()
+        if report.complete:
+            server.log_listeners()
+        elif self._signals.number:
+            return  # stopped while loading: that explains it
+        elif server.options.exit_on_error:
+            self._fail("failed to load all models; the table says why (--exit-on-error=false serves those that loaded)")
+        else:
+            server.log.warning(f"models that were asked for and are not served: {', '.join(report.names)}")
+            server.log_listeners()
 
     def _fail(self, reason: str) -> None:
         self.failure = reason

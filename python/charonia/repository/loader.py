@@ -11,7 +11,7 @@ from charonia.backends.registry import BackendRegistry
 from charonia.backends.warmup import warm_up, warmup_samples
 from charonia.config.findings import Finding
 from charonia.config.model_config import ConfigOptions, LoadedConfig, finish_config, load_config
-from charonia.core.errors import CharoniaError, UnsupportedError
+from charonia.core.errors import CharoniaError, InvalidArgumentError, UnsupportedError
 from charonia.core.log import Log
 from charonia.core.protocols import Bell
 from charonia.engine.model import ModelServices, ModelVersion
@@ -93,6 +93,7 @@ class ModelLoader:
         loaded = load_config(model.path, model.name, self._parts.config)
         _warn(log, model.name, loaded.findings)
         try:
+            _refuse_without_versions(model)
             loaded.raise_on_errors()
             _refuse_what_comes_later(loaded.config)
             choice = choose_versions(loaded.config, model.versions)
@@ -167,6 +168,15 @@ def _warn(log: Log, name: str, findings: Iterable[Finding]) -> None:
     for finding in findings:
         if not finding.is_error:
             log.warning(f"model '{name}': {finding}")
+
+
+def _refuse_without_versions(model: FoundModel) -> None:
+    """What the scan found in its place is the better reason than that there is no version."""
+    if not model.versions and model.warnings:
+        raise InvalidArgumentError(
+            f"at least one version must be available under the version policy of model '{model.name}': "
+            f"{'; '.join(model.warnings)}"
+        )
 
 
 def _refuse_what_comes_later(config: "ModelConfig") -> None:

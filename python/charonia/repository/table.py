@@ -65,4 +65,9 @@ def _lines(row: Sequence[Sequence[str]], widths: Sequence[int]) -> Iterable[str]
 
 
 def _chunks(line: str, width: int) -> Iterable[str]:
-    return (line[at : at + width] for at in range(0, len(line), width)) if line else ("",)
+    """Pieces of at most `width`, broken at spaces where there are any."""
+    while len(line) > width:
+        at = line.rfind(" ", 1, width + 1)
+        yield line[: at if at > 0 else width]
+        line = line[at + 1 :] if at > 0 else line[width:]
+    yield line

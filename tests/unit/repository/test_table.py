@@ -28,3 +28,8 @@ def test_wide_cells_wrap_into_the_width() -> None:
     shown = table(("Name", "Text"), [("n", "#" * 90), ("m", "y")], width=40)
     assert all(len(line) == 40 for line in shown.split("\n"))
     assert shown.count("#") == 90
+
+
+def test_lines_break_between_words() -> None:
+    shown = table(("Text",), [("one two three",)], width=12)
+    assert [line.strip("| ") for line in shown.split("\n")[3:-1]] == ["one two", "three"]
