@@ -66,7 +66,7 @@ class _Life:
 
 
 class IsolatedInstance:
-    """Implements `BackendInstance`. While its process is being restarted, `start` waits rather than take work and fail it.
+    """Implements `MortalInstance`. While its process is being restarted, `start` waits: it would only fail its work.
 
     Attributes:
         failure: why it will not come back: it died too often. None while there is hope.

@@ -46,7 +46,9 @@ class InlineProgram:
             if self._module is None:
                 runtime = _InlineRuntime(str(self._files.version_dir), self._events)
                 provided = {MODULE_NAME: build_module(runtime)}
-                self._scope = Scope(self._files.folders, provided, self._breakpoint)
+                # In a terminal it is the builtin itself: a function of ours would be the frame that the debugger shows.
+                stop = breakpoint if _has_terminal() else self._pass_over_breakpoint
+                self._scope = Scope(self._files.folders, provided, stop)
                 self._module = self._scope.load(self._files.model_file)
         return self._module
 
@@ -58,16 +60,15 @@ class InlineProgram:
             scope.close()
         self._events.close()
 
-    def _breakpoint(self, *args: Any, **kwargs: Any) -> Any:
-        """As `breakpoint()`, but without a terminal the default debugger would read nothing and end the request."""
-        if sys.breakpointhook is sys.__breakpointhook__ and not _has_terminal():
-            place = sys._getframe(1)
-            self._log.warning(
-                f"breakpoint() at {place.f_code.co_filename}:{place.f_lineno} is passed over: "
-                "standard input is not a terminal"
-            )
-            return None
-        return sys.breakpointhook(*args, **kwargs)
+    def _pass_over_breakpoint(self, *args: Any, **kwargs: Any) -> Any:
+        """Without a terminal the default debugger would read nothing and end the request."""
+        if sys.breakpointhook is not sys.__breakpointhook__:
+            return sys.breakpointhook(*args, **kwargs)
+        place = sys._getframe(1)
+        self._log.warning(
+            f"breakpoint() at {place.f_code.co_filename}:{place.f_lineno} is passed over: standard input is no terminal"
+        )
+        return None
 
 
 class InlineInstance:

@@ -12,7 +12,7 @@ from charonia.core.errors import NotFoundError
 
 DEFAULT_MODEL_FILE = "model.py"
 
-# Memory that numpy frees goes back to the process, not to the kernel at once: without it each array of more than 128 KiB
+# Memory that numpy frees goes back to the process, not to the kernel at once: else each array of more than 128 KiB
 # costs the page faults of all its pages again (a batch of 1,000 strings 150 µs, four megabytes a millisecond).
 _MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(16 << 20), "MALLOC_TRIM_THRESHOLD_": str(64 << 20)}
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")

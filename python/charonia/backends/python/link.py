@@ -160,7 +160,7 @@ class Link:
         return found
 
     def _tensors(self, column: Any, count: int, payload: bytearray, released: Sequence[int]) -> list[Tensor]:
-        name, datatype, _, _, where, _ = column
+        name, datatype = column[:2]
         memory, owned = self._memory(column, count, payload, released)
         return [
             Tensor(name, datatype, shape, HostBuffer(memory[start:end], end - start, owned=owned))

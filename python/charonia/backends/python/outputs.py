@@ -1,4 +1,4 @@
-"""Are a model's outputs what its configuration says? Once checked, the same name, datatype and shape cost one look-up."""
+"""Are a model's outputs what its configuration says? The same name, datatype and shape are looked at once."""
 
 from collections.abc import Sequence
 

@@ -51,7 +51,7 @@ class ChildProcess:
         work, work_child = socket.socketpair()
         events, events_child = socket.socketpair()
         inputs, outputs = shared_file("charonia inputs"), shared_file("charonia outputs")
-        self._files = (inputs, outputs)
+        self._files: tuple[int, ...] = (inputs, outputs)
         self.inputs = Arena(inputs, CANCEL_SLOTS)
         self.outputs = Region(outputs)
         passed = (work_child.fileno(), events_child.fileno(), inputs, outputs)

@@ -217,5 +217,3 @@ def test_decoupled_models_are_refused_clearly(workshop):
     context.config.model_transaction_policy.decoupled = True
     with pytest.raises(UnsupportedError, match="model 'm' uses the decoupled transaction policy"):
         workshop.backend.load(context)
-
-

@@ -357,5 +357,3 @@ def _wait_gone(pid):
         assert poller.poll(20_000), f"process {pid} is still there"
     finally:
         os.close(fd)
-
-

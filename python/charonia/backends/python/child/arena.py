@@ -7,6 +7,7 @@ numpy view has gone). Space is reserved when the file grows, so that writing can
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 from bisect import bisect_left
@@ -16,6 +17,8 @@ import numpy as np
 
 _ALIGNMENT = 64
 _FIRST_BYTES = 1024 * 1024
+_LARGEST_STEP_BYTES = 256 * 1024 * 1024  # a file doubles up to this step, then grows by it
+_CONTAINER_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 # From this size on, copying each tensor beats joining them first: numpy lets other threads run meanwhile.
 _LARGE_BYTES = 32 * 1024
 
@@ -40,7 +43,7 @@ class Region:
         self.size = length
 
     def lengthen(self, size: int) -> None:
-        """Make the file `size` bytes long, with its space reserved, and map it. Raises OSError when there is no memory."""
+        """Make the file `size` bytes long, with its space reserved, and map it. Raises OSError: no memory."""
         if hasattr(os, "posix_fallocate"):
             os.posix_fallocate(self._fd, 0, size)
         else:
@@ -95,14 +98,14 @@ class Arena:
         return len(self._sizes)
 
     def place(self, buffers: list[Any], sizes: list[int], total: int) -> int:
-        """Copy the buffers one after another into a new block and give its offset. Raises OSError when memory is short."""
+        """Copy the buffers one after another into a new block; its offset. Raises OSError when memory is short."""
         offset = self.allocate(total)
         view = self.region.view
         if total < _LARGE_BYTES * len(buffers):
             view[offset : offset + total] = np.frombuffer(b"".join(buffers), np.uint8)
             return offset
         at = offset
-        for buffer, size in zip(buffers, sizes):  # noqa: B905  (3.8 has no `strict`)
+        for buffer, size in zip(buffers, sizes):
             if size:
                 view[at : at + size] = np.frombuffer(buffer, np.uint8)
             at += size
@@ -111,13 +114,10 @@ class Arena:
     def allocate(self, nbytes: int) -> int:
         """The offset of a new block. Raises OSError when memory is short."""
         need = -(-max(nbytes, 1) // _ALIGNMENT) * _ALIGNMENT
-        for index, (offset, size) in enumerate(self._free):
-            if size >= need:
-                break
-        else:
+        index = next((index for index, (_, size) in enumerate(self._free) if size >= need), -1)
+        if index < 0:
             self._grow(need)
-            index = len(self._free) - 1
-            offset, size = self._free[index]
+        offset, size = self._free[index]
         if size == need:
             del self._free[index]
         else:
@@ -140,7 +140,23 @@ class Arena:
     def _grow(self, need: int) -> None:
         old = self.region.size
         tail = self._free[-1][1] if self._free and sum(self._free[-1]) == old else 0
-        new = max(2 * old, old + need - tail, _FIRST_BYTES)
+        new = max(old + need - tail, old + min(old, _LARGEST_STEP_BYTES), _FIRST_BYTES)
+        if new > memory_limit_bytes():
+            raise OSError(errno.ENOMEM, f"{new} bytes would be more than the memory of this machine or container")
         self.region.lengthen(-(-new // mmap.PAGESIZE) * mmap.PAGESIZE)
         offset = self._free.pop()[0] if tail else old
         self._free.append((offset, self.region.size - offset))
+
+
+def memory_limit_bytes() -> int:
+    """What this machine or container has at most. Reserving beyond it would not fail, but have processes killed."""
+    limit = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for path in _CONTAINER_LIMITS:
+        try:
+            with open(path) as file:
+                text = file.read().strip()
+        except OSError:
+            continue
+        if text.isdigit():
+            limit = min(limit, int(text))
+    return limit

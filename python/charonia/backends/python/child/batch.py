@@ -16,7 +16,7 @@ from typing import Any, Iterable, Sequence
 import numpy as np
 
 from .arena import Arena, Block, Region
-from .columns import IN_FRAME, IN_READER, IN_FRAME_BYTES, Packer, arrays, shapes_of, spans, total_bytes
+from .columns import IN_FRAME, IN_FRAME_BYTES, IN_READER, Packer, arrays, shapes_of, spans, total_bytes
 from .datatypes import BYTES
 from .errors import TritonError
 from .messages import InferenceRequest, InferenceResponse
@@ -45,13 +45,13 @@ class BatchReader:
         for indices, columns in groups:
             count = len(facts) if indices is None else len(indices)
             tensors = [self._tensors(column, count, payload) for column in columns]
-            for index, row in zip(range(count) if indices is None else indices, zip(*tensors)):  # noqa: B905
+            for index, row in zip(range(count) if indices is None else indices, zip(*tensors)):
                 rows[index] = row
         names = [requested] * len(facts) if type(requested) is tuple else requested
         make, every = InferenceRequest._received, self.output_names
         return [
             make(fact, list(row), wanted or every, bool(wanted), (slot + index) % _CANCEL_SLOTS, flag)
-            for index, (fact, row, wanted) in enumerate(zip(facts, rows, names))  # noqa: B905
+            for index, (fact, row, wanted) in enumerate(zip(facts, rows, names))
         ]
 
     def is_cancelled(self, slot: int) -> bool:
@@ -66,7 +66,7 @@ class BatchReader:
         memory: Any = payload
         if where != IN_FRAME:
             memory = self.placed(offset, total_bytes(column, count))
-            column = column[:5] + (0,)
+            column = (*column[:5], 0)
             offset = 0
         make = Tensor._of
         if datatype == BYTES:
@@ -74,7 +74,7 @@ class BatchReader:
             shapes = shapes_of(column, count)
             return [
                 make(name, BYTES, shape, None, view[start:end])
-                for shape, (start, end) in zip(shapes, spans(column, count))  # noqa: B905
+                for shape, (start, end) in zip(shapes, spans(column, count))
             ]
         return [make(name, datatype, array.shape, array) for array in arrays(column, count, memory, offset)]
 
@@ -143,7 +143,7 @@ class _OutputPacker(Packer):
 
     def _place_in_inputs(self, buffers: list[Any], sizes: list[int]) -> int | None:
         first = expected = None
-        for buffer, size in zip(buffers, sizes):  # noqa: B905
+        for buffer, size in zip(buffers, sizes):
             interface = getattr(buffer, "__array_interface__", None)
             if interface is None:
                 return None

@@ -23,15 +23,15 @@ _KIND_OF_CODE = {_INT: "i", _UINT: "u", _FLOAT: "f", _BOOL: "b"}
 
 
 class _Device(ctypes.Structure):
-    _fields_ = [("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32)]  # noqa: RUF012
+    _fields_ = [("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32)]
 
 
 class _DataType(ctypes.Structure):
-    _fields_ = [("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16)]  # noqa: RUF012
+    _fields_ = [("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16)]
 
 
 class _Tensor(ctypes.Structure):
-    _fields_ = [  # noqa: RUF012
+    _fields_ = [
         ("data", ctypes.c_void_p),
         ("device", _Device),
         ("ndim", ctypes.c_int32),
@@ -70,12 +70,12 @@ _FRESH, _USED = b"dltensor", b"used_dltensor"
 _exported: dict[int, Any] = {}
 
 
-@_Deleter
+@_Deleter  # type: ignore[untyped-decorator]
 def _delete(managed: Any) -> None:
     _exported.pop(ctypes.addressof(managed.contents), None)
 
 
-@_CapsuleEnd
+@_CapsuleEnd  # type: ignore[untyped-decorator]
 def _end_capsule(capsule: int) -> None:
     """A capsule that nobody has taken deletes its tensor."""
     if _is_valid(capsule, _FRESH):

@@ -1,4 +1,4 @@
-"""Imports a model's file in its own process, the way Triton does: as module `<version>.<file>`, its folders on sys.path."""
+"""Imports a model's file in its own process as Triton does: as module `<version>.<file>`, its folders on sys.path."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ class InferenceResponseSender:
 
 
 class InferenceRequest:
-    """One request, as `execute` gets it. Constructing one (for a call of another model) is legal, running it is not yet."""
+    """One request, as `execute` gets it. Making one (for a call of another model) is legal, running it is not yet."""
 
     __slots__ = (
         "_correlation_id",

@@ -26,9 +26,9 @@ class Model:
     def __init__(self, name: str, module: Any) -> None:
         self.name = name
         self._module = module
-        self._class = getattr(module, CLASS_NAME, None)
-        if self._class is None:
+        if not hasattr(module, CLASS_NAME):
             raise ModelFailure(f"{module.__file__} has no class named {CLASS_NAME}")
+        self._class: Any = getattr(module, CLASS_NAME)
         self._instance: Any = None
         self._execute: Any = None
         self._loop: Any = None
@@ -39,11 +39,11 @@ class Model:
         try:
             if hasattr(self._class, "auto_complete_config"):
                 config = self._class.auto_complete_config(config)
+            if not isinstance(config, ModelConfig):
+                raise TypeError(f"it must return the ModelConfig, got {type(config).__name__}")
+            return json.dumps(config.as_dict(), default=_plain)
         except BaseException as error:
             raise ModelFailure(f"auto_complete_config failed: {describe(error)}") from None
-        if not isinstance(config, ModelConfig):
-            raise ModelFailure(f"auto_complete_config must return the ModelConfig, got {type(config).__name__}")
-        return json.dumps(config.as_dict())
 
     def initialize(self, args: dict[str, str]) -> None:
         try:
@@ -88,15 +88,15 @@ class Model:
             raise self._failure(f"execute must return a list of InferenceResponse, got {type(returned).__name__}")
         if len(returned) != len(requests):
             raise self._failure(
-                f"execute returned {len(returned)} InferenceResponse objects for {len(requests)} InferenceRequest objects; "
-                "it must return one for each, in the same order"
+                f"execute returned {len(returned)} InferenceResponse objects for {len(requests)} InferenceRequest "
+                "objects; it must return one for each, in the same order"
             )
         return self._checked(requests, returned)
 
     def _checked(self, requests: list[InferenceRequest], returned: Sequence[Any]) -> list[Result]:
         if set(map(type, returned)) == {InferenceResponse}:
             return list(returned)
-        return [self._result(request, response) for request, response in zip(requests, returned)]  # noqa: B905
+        return [self._result(request, response) for request, response in zip(requests, returned)]
 
     def _result(self, request: InferenceRequest, response: Any) -> Result:
         if response is None and request._sent is not None:
@@ -115,6 +115,13 @@ class Model:
             self._loop = asyncio.new_event_loop()
             threading.Thread(target=self._loop.run_forever, name=f"{self.name} event loop", daemon=True).start()
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+
+
+def _plain(value: Any) -> Any:
+    """numpy's numbers in what a model put into its configuration."""
+    if hasattr(value, "item"):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} can't be part of a configuration")
 
 
 def _is_coroutine(returned: Any) -> bool:

@@ -40,7 +40,7 @@ _SHARED: dict[str, Any] = {
 }
 
 
-def get_input_tensor_by_name(inference_request: Any, name: str) -> tensor.Tensor | None:
+def get_input_tensor_by_name(inference_request: messages.InferenceRequest, name: str) -> tensor.Tensor | None:
     """The input of this name, None if the request has none."""
     for found in inference_request._inputs:
         if found._name == name:
@@ -48,7 +48,7 @@ def get_input_tensor_by_name(inference_request: Any, name: str) -> tensor.Tensor
     return None
 
 
-def get_output_tensor_by_name(inference_response: Any, name: str) -> tensor.Tensor | None:
+def get_output_tensor_by_name(inference_response: messages.InferenceResponse, name: str) -> tensor.Tensor | None:
     """The output of this name, None if the response has none."""
     for found in inference_response._outputs:
         if found._name == name:

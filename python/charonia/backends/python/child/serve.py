@@ -97,7 +97,7 @@ class Server:
 
     def _control(self, frame: wire.Frame) -> bool:
         """False when it was the last one."""
-        handlers = {
+        handlers: dict[int, Any] = {
             wire.START: self._start,
             wire.COMPLETE: self._complete,
             wire.INITIALIZE: self._initialize,

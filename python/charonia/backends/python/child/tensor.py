@@ -91,7 +91,7 @@ class Tensor:
 
     @staticmethod
     def from_dlpack(name: str, tensor: Any) -> Tensor:
-        """A tensor over the memory of a DLPack capsule, or of anything with `__dlpack__`, without a copy if it is contiguous.
+        """A tensor over the memory of a DLPack capsule or of anything with `__dlpack__`; no copy if it is contiguous.
 
         Raises:
             TritonModelException: the tensor is not in host memory, or of a datatype that Triton does not have.
@@ -162,6 +162,6 @@ def _as_bfloat16(name: str, array: Any) -> Any:
         import ml_dtypes
     except ImportError:
         raise TritonModelException(
-            f"tensor '{name}' is BF16, for which numpy has no type: use to_dlpack(), or install ml_dtypes for as_numpy()"
+            f"tensor '{name}' is BF16, for which numpy has no type: use to_dlpack(), or install ml_dtypes"
         ) from None
     return array.view(ml_dtypes.bfloat16)

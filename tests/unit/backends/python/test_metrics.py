@@ -1,0 +1,109 @@
+"""Metrics of a model's own, in both forms."""
+
+import numpy as np
+import pytest
+
+from charonia.observe.exposition import Exposition
+
+X = {"X": np.zeros(1, np.float32)}
+
+MODEL = """
+class TritonPythonModel:
+    def initialize(self, args):
+        kind = pb_utils.MetricFamily
+        self.counter = kind("seen", "Requests seen", kind.COUNTER).Metric(labels={"model": "m"})
+        self.gauge = kind(name="level", description="Level", kind=kind.GAUGE).Metric()
+        self.histogram = kind("sizes", "Sizes", kind.HISTOGRAM).Metric(labels={"a": "b"}, buckets=[1, 10])
+
+    def execute(self, requests):
+        self.counter.increment(len(requests))
+        self.gauge.set(5); self.gauge.increment(-2)
+        self.histogram.observe(4)
+        values = np.array([self.counter.value(), self.gauge.value()], np.float64)
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("Y", values)]) for _ in requests]
+"""
+FP64 = {"outputs": "Y:TYPE_FP64:2"}
+
+
+def page(workshop):
+    out = Exposition()
+    workshop.metrics.write(out)
+    return out.text() if hasattr(out, "text") else str(out)
+
+
+def test_models_count_set_and_observe_and_read_their_values(serve, workshop):
+    served = serve(MODEL, **FP64)
+    assert served.run(X, X).outputs(1)["Y"].tolist() == [2, 3]
+    assert served.call(**X)["Y"].tolist() == [3, 3]
+    text = page(workshop)
+    assert 'seen{model="m"} 3' in text
+    assert "level 3" in text
+    assert 'sizes_bucket{a="b",le="10"} 2' in text or 'sizes_bucket{a="b",le="10.0"} 2' in text
+
+
+def test_metrics_go_with_their_model(serve, workshop):
+    served = serve(MODEL, **FP64)
+    served.call(**X)
+    served.unload()
+    assert "seen" not in page(workshop)
+
+
+def test_a_metric_that_is_dropped_disappears(serve, workshop):
+    code = """
+    class TritonPythonModel:
+        def initialize(self, args):
+            self.family = pb_utils.MetricFamily("brief", "b", pb_utils.MetricFamily.COUNTER)
+            self.metric = self.family.Metric()
+            self.metric.increment(1)
+        def execute(self, requests):
+            self.metric = None
+            return [pb_utils.InferenceResponse([pb_utils.Tensor("Y", np.zeros(1, np.float32))])]
+    """
+    served = serve(code)
+    assert "brief 1" in page(workshop)
+    served.call(**X)
+    assert "brief" not in page(workshop)
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ("MF('bad name', 'x', MF.COUNTER)", "'bad name' can't be the name"),
+        ("MF('n', 'x', 'other')", "unknown kind 'other'"),
+        ("MF('seen', 'x', MF.COUNTER), MF('seen', 'x', MF.GAUGE)", "exists already"),
+        ("MF('seen', 'x', MF.COUNTER).Metric().increment(-1)", "can only grow"),
+        ("MF('seen', 'x', MF.COUNTER).Metric().set(1)", "'set' is not for metrics of kind counter"),
+        ("MF('h', 'x', MF.HISTOGRAM).Metric()", "need buckets"),
+        ("MF('h', 'x', MF.HISTOGRAM).Metric(buckets=[1]).value()", "'value' is not for metrics of kind histogram"),
+    ],
+)
+def test_wrong_use_raises_in_the_model(serve, body, text):
+    code = f"""
+    MF = pb_utils.MetricFamily
+    class TritonPythonModel:
+        def execute(self, requests):
+            try:
+                {body}
+            except pb_utils.TritonModelException as error:
+                return [pb_utils.InferenceResponse([pb_utils.Tensor("Y", np.array([str(error)], object))])]
+    """
+    found = serve(code, outputs="Y:TYPE_STRING:1").call(**X)["Y"][0].decode()
+    assert text in found
+
+
+def test_threads_of_a_model_may_count_between_batches(serve, workshop):
+    code = """
+    import threading
+    class TritonPythonModel:
+        def initialize(self, args):
+            self.metric = pb_utils.MetricFamily("ticks", "t", pb_utils.MetricFamily.COUNTER).Metric()
+        def execute(self, requests):
+            def tick():
+                self.metric.increment(1)
+                pb_utils.Logger.log_info("ticked")
+            threading.Timer(0.01, tick).start()
+            return [pb_utils.InferenceResponse([pb_utils.Tensor("Y", np.zeros(1, np.float32))])]
+    """
+    serve(code).call(**X)
+    workshop.log.wait_for("ticked")
+    assert "ticks 1" in page(workshop)
