@@ -1,12 +1,15 @@
 """How the command stops: signals, requests in flight, exit codes."""
 
 import json
+import queue
 import signal
 import socket
 import threading
 
+import numpy as np
 import psutil
 import pytest
+import tritonclient.grpc as grpcclient
 
 BODY = {"inputs": [{"name": "INPUT0", "datatype": "FP32", "shape": [1, 1], "data": [4.0]}]}
 
@@ -61,6 +64,21 @@ def test_a_request_in_flight_is_answered(serve, repository):
     request = InFlight(server, "slow")
     server.signal()
     assert request.result() == 200
+    assert server.exit_code() == 0
+
+
+def test_a_grpc_call_in_flight_is_answered(serve, repository):
+    repository.add("slow", delay_ms=1000)
+    server = serve(repository.flag).started()
+    with grpcclient.InferenceServerClient(f"127.0.0.1:{server.ports['grpc']}") as client:
+        answers = queue.Queue()
+        tensor = grpcclient.InferInput("INPUT0", [1, 1], "FP32").set_data_from_numpy(np.array([[4]], np.float32))
+        client.async_infer("slow", [tensor], callback=lambda result, error: answers.put((result, error)))
+        assert client.is_server_live()  # a later call on the same connection: the first has arrived
+        server.signal()
+        result, error = answers.get(timeout=30)
+    assert error is None
+    assert result.as_numpy("OUTPUT0").tolist() == [[4.0]]
     assert server.exit_code() == 0
 
 
