@@ -54,6 +54,7 @@ class ModelEvents:
         self._log = log
         self._metrics = ModelMetrics(metrics)
         self._operations: dict[str, Callable[..., Any]] = {
+            "settle": lambda: None,
             "metric.family": self._metrics.family,
             "metric.new": self._metrics.new,
             "metric.increment": lambda key, value: self._metrics.get(key).increment(value),

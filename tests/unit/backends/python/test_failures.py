@@ -1,4 +1,4 @@
-"""What goes wrong in a model's code: each stage, each kind, the same in both forms where a process makes no difference."""
+"""What goes wrong in a model's code: each stage and each kind, in both forms."""
 
 import numpy as np
 import pytest

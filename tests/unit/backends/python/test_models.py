@@ -240,8 +240,8 @@ def test_args_of_initialize(serve, workshop):
 
 def test_what_a_request_tells(serve):
     expression = (
-        "return [request.request_id(), request.correlation_id(), request.flags(), request.timeout(), request.priority(),"
-        " request.parameters(), request.requested_output_names(), request.is_cancelled(), request.trace().get_context()]"
+        "r = request; return [r.request_id(), r.correlation_id(), r.flags(), r.timeout(), r.priority(),"
+        " r.parameters(), r.requested_output_names(), r.is_cancelled(), r.trace().get_context()]"
     )
     options = {
         "id": "r-1",
@@ -258,7 +258,7 @@ def test_what_a_request_tells(serve):
 
 
 def test_what_a_request_tells_when_the_client_said_nothing(serve):
-    expression = "return [request.request_id(), request.correlation_id(), request.parameters(), request.requested_output_names()]"
+    expression = "r = request; return [r.request_id(), r.correlation_id(), r.parameters(), r.requested_output_names()]"
     assert tell(serve, expression) == ["", 0, "{}", ["Y"]]
 
 
@@ -283,7 +283,8 @@ def test_optional_inputs_that_only_some_requests_have(serve):
     code = """
     class TritonPythonModel:
         def execute(self, requests):
-            return [pb_utils.InferenceResponse([pb_utils.Tensor("Y", np.array([len(r.inputs())], np.int32))]) for r in requests]
+            counts = [np.array([len(r.inputs())], np.int32) for r in requests]
+            return [pb_utils.InferenceResponse([pb_utils.Tensor("Y", count)]) for count in counts]
     """
     served = serve(code, inputs="X:TYPE_FP32:-1 Z:TYPE_FP32:-1", outputs="Y:TYPE_INT32:1")
     x = np.zeros(2, np.float32)
@@ -435,8 +436,8 @@ def test_what_is_not_served_yet_says_so(serve):
     code = """
     class TritonPythonModel:
         def execute(self, requests):
-            inner = pb_utils.InferenceRequest(
-                model_name="other", requested_output_names=["Y"], inputs=[pb_utils.Tensor("X", np.zeros(1, np.float32))])
+            x = pb_utils.Tensor("X", np.zeros(1, np.float32))
+            inner = pb_utils.InferenceRequest(model_name="other", requested_output_names=["Y"], inputs=[x])
             inner.exec()
     """
     error = serve(code).run({"X": np.zeros(1, np.float32)}).error()
@@ -463,9 +464,11 @@ def test_helpers_of_the_api(serve):
     expression = (
         "c = json.loads(self.args['model_config']); return ["
         "pb_utils.get_input_config_by_name(c, 'X')['name'], pb_utils.get_output_config_by_name(c, 'none'),"
-        "pb_utils.using_decoupled_model_transaction_policy(c), pb_utils.triton_string_to_numpy('TYPE_FP16') is np.float16,"
+        "pb_utils.using_decoupled_model_transaction_policy(c),"
+        "pb_utils.triton_string_to_numpy('TYPE_FP16') is np.float16,"
         "pb_utils.numpy_to_triton_type(np.int32), pb_utils.triton_to_numpy_type(13) is np.object_,"
-        "pb_utils.deserialize_bytes_tensor(pb_utils.serialize_byte_tensor(np.array([b'a', 'b'], object))).tolist() == [b'a', b'b'],"
+        "pb_utils.deserialize_bytes_tensor(pb_utils.serialize_byte_tensor(np.array([b'a', 'b'], object))).tolist()"
+        " == [b'a', b'b'],"
         "pb_utils.get_output_tensor_by_name(pb_utils.InferenceResponse([request.inputs()[0]]), 'X').name()]"
     )
     assert tell(serve, expression) == ["X", None, False, True, 8, True, True, "X"]
@@ -492,8 +495,8 @@ def test_the_datatype_of_an_input_may_differ_between_requests(serve):
     code = """
     class TritonPythonModel:
         def execute(self, requests):
-            return [pb_utils.InferenceResponse([pb_utils.Tensor("Y", np.array([str(r.inputs()[0].as_numpy().dtype)], object))])
-                    for r in requests]
+            names = [np.array([str(r.inputs()[0].as_numpy().dtype)], object) for r in requests]
+            return [pb_utils.InferenceResponse([pb_utils.Tensor("Y", name)]) for name in names]
     """
     served = serve(code, **TEXT)
     batch = served.run({"X": np.zeros(1, np.float32)}, {"X": np.zeros(1, np.int8)})

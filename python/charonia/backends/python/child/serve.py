@@ -51,6 +51,13 @@ class ChildRuntime:
             raise TritonModelException(answer.meta)
         return answer.meta
 
+    def settle(self) -> None:
+        """Return when the server has taken all that was logged and cast so far."""
+        try:
+            self.call("settle")
+        except TritonModelException:  # the server has gone
+            pass
+
     def cast(self, operation: str, *arguments: Any) -> None:
         self._pending.append((operation, arguments))
         # A removal may come out of the garbage collector, in the middle of a send: it waits for the next occasion.
@@ -104,11 +111,11 @@ class Server:
             wire.FINALIZE: self._finalize,
         }
         try:
-            answer = handlers[frame.kind](*frame.meta)
+            kind, answer = wire.DONE, handlers[frame.kind](*frame.meta)
         except ModelFailure as failure:
-            self._work.send(wire.FAILED, frame.correlation, str(failure))
-        else:
-            self._work.send(wire.DONE, frame.correlation, answer)
+            kind, answer = wire.FAILED, str(failure)
+        self._runtime.settle()
+        self._work.send(kind, frame.correlation, answer)
         return frame.kind != wire.FINALIZE
 
     def _start(self, path: str, package: str, folders: list[str], model_dir: str) -> None:
