@@ -80,7 +80,9 @@ class Server:
         if not self._running:
             return True
         self._running = False
-        return self._parts.stop()
+        stopped = self._parts.stop()
+        self._parts.log.close()
+        return stopped
 
     def __enter__(self) -> "Server":
         return self.start()

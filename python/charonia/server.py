@@ -8,8 +8,6 @@ stop   exiting is published → no new connections, no new calls → accepted ca
 import os
 import threading
 import traceback
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -30,12 +28,13 @@ from charonia.observe.cpu import CpuMetrics
 from charonia.observe.gpu import open_gpu_metrics
 from charonia.observe.log import LogSettings, ServerLog
 from charonia.observe.metrics import Metrics, MetricWriter, parse_metrics_config
-from charonia.options import EVERY_MODEL, ServerOptions
+from charonia.options import ServerOptions
 from charonia.repository.directory import ANY_VERSION, Directory
 from charonia.repository.lifecycle import ModelLifecycle
 from charonia.repository.loader import LoaderParts, ModelLoader, failure_of
 from charonia.repository.readiness import server_ready
-from charonia.repository.scan import Scan, scan
+from charonia.repository.scan import scan
+from charonia.repository.start import StartReport, start_report, unusable_models, wanted_models
 from charonia.repository.summary import start_tables
 from charonia.scheduling.bell import ConditionBell
 from charonia.scheduling.timer import Timer
@@ -46,26 +45,6 @@ if TYPE_CHECKING:
 
 # What unloading may take after the last request is answered; it waits for a model's own finalize.
 _UNLOAD_S = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class StartReport:
-    """What came of loading: by name, why a model that was asked for does not serve."""
-
-    reasons: Mapping[str, str]
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(self.reasons)
-
-    @property
-    def failed(self) -> tuple[str, ...]:
-        """A sentence for each."""
-        return tuple(f"model '{name}': {reason}" for name, reason in self.reasons.items())
-
-    @property
-    def complete(self) -> bool:
-        return not self.reasons
 
 
 class Server:
@@ -193,32 +172,16 @@ class Server:
         found = scan(self.options.model_repository)
         for warning in (*found.warnings, *(each for model in found.models.values() for each in model.warnings)):
             self.log.warning(warning)
-        wanted = self._wanted(found)
-        unusable = _unusable(found, wanted)
+        wanted = wanted_models(self.options, found)
+        unusable = unusable_models(found, wanted)
         for reason in unusable.values():
             self.log.error(reason)
-        self.lifecycle.know(found.models, unusable)
-        self.lifecycle.ask(wanted)
+        self.lifecycle.know(found.models, unusable, wanted)
         self.lifecycle.load(self._loader.plan([found.models[name] for name in wanted if name in found.models]))
         self._loaded = True
         self._publish()
         self._log_tables()
-        return StartReport(self._failures(wanted))
-
-    def _wanted(self, found: Scan) -> list[str]:
-        """The models to load at start. Names that no repository has are among them: they count as failed."""
-        everything = sorted((*found.models, *found.duplicates))
-        if self.options.model_control_mode == "none" or EVERY_MODEL in self.options.load_model:
-            return everything
-        return list(dict.fromkeys(self.options.load_model))
-
-    def _failures(self, wanted: list[str]) -> dict[str, str]:
-        reasons: dict[str, list[str]] = {}
-        for entry in self.models.index():
-            if entry.reason:
-                reasons.setdefault(entry.name, []).append(entry.reason)
-        missing = (name for name in wanted if (name, ANY_VERSION) not in self.models.serving)
-        return {name: "; ".join(reasons.get(name, ["not loaded"])) for name in missing}
+        return start_report(self.models, wanted)
 
     def _log_tables(self) -> None:
         for text in start_tables(self.options, self.registry, self.models.index()):
@@ -321,16 +284,3 @@ def _wants_network(options: ServerOptions) -> bool:
 
 def _backend_directory(options: ServerOptions) -> Path | None:
     return Path(options.backend_directory) if options.backend_directory else None
-
-
-def _unusable(found: Scan, wanted: Sequence[str]) -> dict[str, str]:
-    """Why names can't be served that are in several repositories, or in none."""
-    reasons = {
-        name: f"model appears in two or more repositories: '{name}' is in {', '.join(places)}"
-        for name, places in found.duplicates.items()
-    }
-    there = ", ".join((*found.models, *found.duplicates)) or "none"
-    for name in wanted:
-        if name not in found.models and name not in found.duplicates:
-            reasons[name] = f"model '{name}' is in no repository; there are: {there}"
-    return reasons

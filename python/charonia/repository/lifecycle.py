@@ -82,13 +82,20 @@ class ModelLifecycle(Generic[V]):
         """As `Directory.find`, in the newest one. This is what the engine asks for every request."""
         return self.directory.find(name, version)
 
-    def know(self, names: Iterable[str], unusable: Mapping[str, str]) -> None:
-        """Tell which models the repositories hold; `unusable` ones with the reason. Nothing is loaded by this."""
+    def know(self, names: Iterable[str], unusable: Mapping[str, str], asked: Iterable[str] = ()) -> None:
+        """Tell which models the repositories hold; nothing is loaded by this.
+
+        Args:
+            unusable: names that can't be loaded, with the reason.
+            asked: those that are about to be loaded, as for `ask`.
+        """
         with self._lock:
             for name in names:
                 self._models.setdefault(name, ModelRecord(name))
             for name, reason in unusable.items():
                 self._models[name] = ModelRecord(name, reason=reason)
+            for name in asked:
+                self._models[name].asked = True
             self._known = True
         self._publish()
 
@@ -106,8 +113,9 @@ class ModelLifecycle(Generic[V]):
         jobs = [(name, version) for name, attempt in attempts.items() for version in attempt.fresh]
         if jobs:
             with ThreadPoolExecutor(min(self._threads, len(jobs)), "load") as pool:
-                for name, version in jobs:
-                    pool.submit(self._load_version, name, version, attempts[name])
+                done = [pool.submit(self._load_version, name, version, attempts[name]) for name, version in jobs]
+            for each in done:
+                each.result()  # a load that fails is no exception here: what comes out is a bug, and must not be lost
         return all(name in attempts and not self._failed(attempts[name]) for name in plans)
 
     def unload(self, name: str, timeout_s: float) -> bool:
@@ -183,7 +191,7 @@ class ModelLifecycle(Generic[V]):
         record = attempt.fresh[version]
         try:
             self._log.info(f"loading: {name}:{version}")
-            record.loaded = self._tried(attempt.plan, version)
+            record.loaded = self._tried(name, version, attempt.plan)
         except CharoniaError as error:
             record.state, record.reason = State.UNAVAILABLE, str(error)
         except Exception as error:
@@ -197,7 +205,7 @@ class ModelLifecycle(Generic[V]):
         if last:
             self._finish(name, attempt)
 
-    def _tried(self, plan: ModelPlan[V], version: int) -> V:
+    def _tried(self, name: str, version: int, plan: ModelPlan[V]) -> V:
         for left in range(self._retries, -1, -1):
             if self._stopping:
                 raise CharoniaError(_ABORTED)
@@ -206,7 +214,7 @@ class ModelLifecycle(Generic[V]):
             except CharoniaError as error:
                 if not left:
                     raise
-                self._log.warning(f"version {version} failed to load, trying again: {error}")
+                self._log.warning(f"'{name}' version {version} failed to load, trying again: {error}")
         raise AssertionError("not reached")
 
     def _finish(self, name: str, attempt: _Attempt[V]) -> None:
