@@ -72,6 +72,11 @@ def _serve(server: "Server", signals: StopSignals) -> int:
     except CharoniaError as error:
         server.log.error(str(error))
         return FAILED
+    except ModuleNotFoundError as error:
+        if error.name != "charonia._wire":
+            raise
+        server.log.error("the extension charonia._wire is not built; in the source folder run: pip install .[cpu]")
+        return FAILED
     start.begin()
     signals.wait()
     if start.failure:
