@@ -1,7 +1,7 @@
 """Inference from the same process: the engine without ports."""
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass
 
 from charonia.core.clock import Clock
@@ -29,21 +29,26 @@ class ResultFuture(Future[InferResult]):
         self.request: InferRequest | None = None
 
     def cancel(self) -> bool:
+        # The future first: else the queue's refusal would settle it, and it would not count as cancelled.
         request = self.request
-        if request is not None:
+        cancelled = super().cancel()
+        if cancelled and request is not None:
             request.cancel()
-        return super().cancel()
+        return cancelled
 
     def send(self, replies: Sequence[Reply]) -> None:
         """The request's ReplyChannel."""
         for reply in replies:
-            if self.cancelled() or self.done():
-                return
             self.request = None  # the two refer to each other
-            if reply.error is not None:
-                self.set_exception(reply.error)
-            else:
-                self.set_result(_result(reply))
+            if self.done():
+                return
+            try:
+                if reply.error is not None:
+                    self.set_exception(reply.error)
+                else:
+                    self.set_result(_result(reply))
+            except InvalidStateError:
+                return  # cancelled since we looked
 
 
 def _result(reply: Reply) -> InferResult:
