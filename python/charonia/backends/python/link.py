@@ -9,29 +9,17 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from charonia.backends.base import Batch
+from charonia.backends.python.answers import AnswerReader
 from charonia.backends.python.child import wire
 from charonia.backends.python.child.arena import Arena, Block, Region
-from charonia.backends.python.child.columns import (
-    IN_FRAME,
-    IN_READER,
-    Packer,
-    shapes_of,
-    spans,
-    total_bytes,
-)
+from charonia.backends.python.child.columns import Packer
 from charonia.backends.python.encoding import facts_of, groups_of, requested_of
 from charonia.backends.python.outputs import OutputCheck
-from charonia.backends.python.results import reported_error
-from charonia.core.errors import BackendError, CharoniaError, UnavailableError
-from charonia.core.request import NO_PARAMETERS, InferRequest
-from charonia.core.tensor import HostBuffer, Tensor
+from charonia.core.errors import UnavailableError
+from charonia.core.request import InferRequest
 
 CANCEL_SLOTS = 65536
-
-Row = tuple[Tensor, ...]
 
 
 class Link:
@@ -52,16 +40,13 @@ class Link:
         take_casts: Callable[[list[Any]], None],
     ) -> None:
         self._work = work
-        self._inputs = inputs
-        self._outputs = outputs
-        self._check = check
+        self._inputs = InputBlocks(inputs)
         self._take_casts = take_casts
         self._flags = memoryview(inputs.region.view)[:CANCEL_SLOTS]
         self._slot = 0
         self._correlation = 0
-        self._input_holds: dict[int, int] = {}  # input block → how many still need it: the process, lent outputs
-        self._dropped_inputs: deque[int] = deque()  # lent outputs that have gone, from any thread
-        self._dropped_outputs: deque[int] = deque()
+        self._dropped_outputs: deque[int] = deque()  # lent outputs that have gone, from any thread
+        self._answers = AnswerReader(check, self._inputs.lend, partial(Block, outputs, released=self._dropped_outputs))
 
     def exchange(self, batch: Batch) -> None:
         """Execute a batch and answer every request of it.
@@ -70,7 +55,7 @@ class Link:
             LinkClosed: the process has gone; nothing is answered then.
         """
         requests = batch.requests
-        self._free_inputs(_drain(self._dropped_inputs))
+        self._inputs.free_returned()
         slot = self._watch(requests)
         try:
             self._send(batch, slot)
@@ -82,9 +67,8 @@ class Link:
         failures, parameters, groups, released, casts = frame.meta
         if casts:
             self._take_casts(casts)
-        answers = self._read(requests, failures, groups, frame.payload, released)
-        self._free_inputs(released)
-        _answer(batch, answers, parameters)
+        self._answers.deliver(batch, failures, parameters, groups, frame.payload, released)
+        self._inputs.release(released)
 
     def _watch(self, requests: Sequence[InferRequest]) -> int:
         """Give each request a cancel flag that the process can see; the number of the first."""
@@ -98,7 +82,7 @@ class Link:
         return slot
 
     def _send(self, batch: Batch, slot: int) -> None:
-        packer = Packer(self._inputs)
+        packer = Packer(self._inputs.arena)
         try:
             groups = groups_of(packer, batch.requests)
         except OSError as error:
@@ -106,97 +90,44 @@ class Link:
             raise UnavailableError(
                 f"no shared memory for the inputs of {len(batch.requests)} requests: {error}"
             ) from None
-        for offset in packer.placed:
-            self._input_holds[offset] = 1
+        self._inputs.hold(packer.placed)
         requested = requested_of(batch.requests)
         meta = (slot, facts_of(batch.requests), requested, groups, _drain(self._dropped_outputs))
         self._correlation = (self._correlation + 1) & 0xFFFFFFFF
         batch.inputs_ready()
         self._work.send(wire.BATCH, self._correlation, meta, packer.parts)
 
-    def _free_inputs(self, offsets: Sequence[int]) -> None:
+
+class InputBlocks:
+    """Who still needs which input block: the process that was sent it, and outputs that are lent from it."""
+
+    def __init__(self, arena: Arena) -> None:
+        self.arena = arena
+        self._holds: dict[int, int] = {}
+        self._returned: deque[int] = deque()  # filled from any thread
+
+    def hold(self, offsets: Sequence[int]) -> None:
+        """Fresh blocks, which the process holds from now on."""
         for offset in offsets:
-            self._input_holds[offset] -= 1
-            if not self._input_holds[offset]:
-                del self._input_holds[offset]
-                self._inputs.free(offset)
+            self._holds[offset] = 1
 
-    def _read(
-        self, requests: Sequence[InferRequest], failures: Any, groups: Any, payload: bytearray, released: Sequence[int]
-    ) -> "list[tuple[InferRequest, Row | CharoniaError]]":
-        if type(failures) is str:
-            return [(request, BackendError(failures)) for request in requests]
-        answers: list[tuple[InferRequest, Row | CharoniaError]] = [
-            (requests[index], reported_error(code, text)) for index, (code, text) in failures.items()
-        ]
-        for indices, columns in groups:
-            count = len(indices)
-            problems = self._problems(columns, count)
-            rows: Any = [()] * count
-            if columns:
-                tensors = [self._tensors(column, count, payload, released) for column in columns]
-                rows = zip(*tensors, strict=True)
-            for number, (index, row) in enumerate(zip(indices, rows, strict=True)):
-                problem = problems.get(number)
-                answers.append((requests[index], row if problem is None else BackendError(problem)))
-        return answers
+    def lend(self, offset: int, nbytes: int) -> tuple[Block, int]:
+        """Memory of an input that comes back as an output, and the block that it lies in."""
+        block = max(start for start in self._holds if start <= offset)
+        self._holds[block] += 1
+        return Block(self.arena.region, offset, nbytes, self._returned, block), block
 
-    def _problems(self, columns: Any, count: int) -> dict[int, str]:
-        """What is wrong with the outputs of a group, by position in it."""
-        found: dict[int, str] = {}
-        names = [column[0] for column in columns]
-        if len(set(names)) != len(names):
-            return dict.fromkeys(range(count), f"the model returned an output more than once: {', '.join(names)}")
-        for name, datatype, shapes, *_ in columns:
-            if type(shapes) is tuple:
-                problem = self._check.problem(name, datatype, shapes)
-                if problem is not None:
-                    return dict.fromkeys(range(count), problem)
-                continue
-            for number, shape in enumerate(shapes):
-                problem = self._check.problem(name, datatype, shape)
-                if problem is not None:
-                    found.setdefault(number, problem)
-        return found
+    def release(self, offsets: Sequence[int]) -> None:
+        """One hold less on each; blocks that nobody holds are freed."""
+        for offset in offsets:
+            self._holds[offset] -= 1
+            if not self._holds[offset]:
+                del self._holds[offset]
+                self.arena.free(offset)
 
-    def _tensors(self, column: Any, count: int, payload: bytearray, released: Sequence[int]) -> list[Tensor]:
-        name, datatype = column[:2]
-        memory, owned = self._memory(column, count, payload, released)
-        return [
-            Tensor(name, datatype, shape, HostBuffer(memory[start:end], end - start, owned=owned))
-            for shape, (start, end) in zip(shapes_of(column, count), spans(column, count), strict=True)
-        ]
-
-    def _memory(self, column: Any, count: int, payload: bytearray, released: Sequence[int]) -> tuple[Any, bool]:
-        """Memory in which the column's own offsets count, and whether nobody will write to it any more."""
-        _, _, _, _, where, offset = column
-        if where == IN_FRAME:
-            return payload, True
-        nbytes = total_bytes(column, count)
-        if where == IN_READER:
-            block = self._block_of(offset)
-            self._input_holds[block] += 1
-            lent = Block(self._inputs.region, offset, nbytes, self._dropped_inputs, block)
-            return _Shifted(np.asarray(lent), offset), block in released
-        lent = Block(self._outputs, offset, nbytes, self._dropped_outputs)
-        return _Shifted(np.asarray(lent), offset), True
-
-    def _block_of(self, offset: int) -> int:
-        """The start of the input block that `offset` lies in."""
-        return max(start for start in self._input_holds if start <= offset)
-
-
-class _Shifted:
-    """An array that is sliced by offsets of the whole shared memory."""
-
-    __slots__ = ("_array", "_start")
-
-    def __init__(self, array: Any, start: int) -> None:
-        self._array = array
-        self._start = start
-
-    def __getitem__(self, span: slice) -> Any:
-        return self._array[span.start - self._start : span.stop - self._start]
+    def free_returned(self) -> None:
+        """Release what lent outputs have given back meanwhile."""
+        self.release(_drain(self._returned))
 
 
 def _drain(offsets: deque[int]) -> list[int]:
@@ -204,13 +135,3 @@ def _drain(offsets: deque[int]) -> list[int]:
     while offsets:
         drained.append(offsets.popleft())
     return drained
-
-
-def _answer(batch: Batch, answers: "Sequence[tuple[InferRequest, Row | CharoniaError]]", parameters: Any) -> None:
-    if parameters:
-        by_request = {id(batch.requests[index]): values for index, values in parameters.items()}
-    for request, answer in answers:
-        if isinstance(answer, CharoniaError):
-            batch.fail(request, answer)
-        else:
-            batch.respond(request, answer, by_request.get(id(request), NO_PARAMETERS) if parameters else NO_PARAMETERS)

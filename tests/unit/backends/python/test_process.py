@@ -309,9 +309,9 @@ def test_shared_memory_is_given_back_by_every_kind_of_batch(workshop):
     for how in ("raise", "wrong", "new", "echo") * 3:
         served.run(row, id=how)
     served.run(X)  # carries what was still to be reported
-    assert link._inputs.blocks == 0
-    assert link._inputs.region.size <= 8 * 2**20
-    assert link._outputs.size <= 8 * 2**20
+    assert link._inputs.arena.blocks == 0
+    assert link._inputs.arena.region.size <= 8 * 2**20
+    assert served.instance._life.child.outputs.size <= 8 * 2**20
 
 
 def test_lent_outputs_outlive_the_process(workshop):

@@ -62,19 +62,16 @@ class BatchReader:
         return np.asarray(Block(self._region, offset, nbytes, self._released))
 
     def _tensors(self, column: Any, count: int, payload: bytearray) -> list[Tensor]:
-        name, datatype, _, _, where, offset = column
+        name, datatype, _, sizes, where, offset = column
         memory: Any = payload
         if where != IN_FRAME:
-            memory = self.placed(offset, total_bytes(column, count))
-            column = (*column[:5], 0)
-            offset = 0
+            memory, offset = self.placed(offset, total_bytes(column, count)), 0
         make = Tensor._of
         if datatype == BYTES:
             view = memoryview(memory)
-            shapes = shapes_of(column, count)
             return [
                 make(name, BYTES, shape, None, view[start:end])
-                for shape, (start, end) in zip(shapes, spans(column, count))
+                for shape, (start, end) in zip(shapes_of(column, count), spans(sizes, count, offset))
             ]
         return [make(name, datatype, array.shape, array) for array in arrays(column, count, memory, offset)]
 

@@ -83,15 +83,14 @@ def total_bytes(column: Any, count: int) -> int:
     return sizes * count if type(sizes) is int else sum(sizes)
 
 
-def spans(column: Any, count: int) -> list[tuple[int, int]]:
-    """(start, end) of each tensor of a column, from the start of its memory."""
-    sizes, offset = column[3], column[5]
+def spans(sizes: Any, count: int, start: int) -> list[tuple[int, int]]:
+    """(start, end) of each tensor of a column that starts at `start`."""
     if type(sizes) is int:
-        return [(offset + index * sizes, offset + (index + 1) * sizes) for index in range(count)]
+        return [(start + index * sizes, start + (index + 1) * sizes) for index in range(count)]
     found = []
     for size in sizes:
-        found.append((offset, offset + size))
-        offset += size
+        found.append((start, start + size))
+        start += size
     return found
 
 

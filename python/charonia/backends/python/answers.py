@@ -1,0 +1,115 @@
+"""The answer of a model's process (a DONE frame, see `child/batch.py`) as replies to the requests of a batch."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from charonia.backends.base import Batch
+from charonia.backends.python.child.arena import Block
+from charonia.backends.python.child.columns import IN_FRAME, IN_READER, shapes_of, spans, total_bytes
+from charonia.backends.python.outputs import OutputCheck
+from charonia.backends.python.results import reported_error
+from charonia.core.errors import BackendError
+from charonia.core.request import NO_PARAMETERS
+from charonia.core.tensor import HostBuffer, Tensor
+
+Problems = Mapping[int, str]
+
+
+class AnswerReader:
+    """Reads answers in place: outputs are lent from shared memory, or parts of the frame.
+
+    Args:
+        lend_input: (offset, nbytes) → memory of an input that comes back unchanged, and its block's key.
+        lend_output: (offset, nbytes) → memory that the process wrote; it is given back with its last view.
+    """
+
+    def __init__(
+        self,
+        check: OutputCheck,
+        lend_input: Callable[[int, int], tuple[Block, int]],
+        lend_output: Callable[[int, int], Block],
+    ) -> None:
+        self._check = check
+        self._lend_input = lend_input
+        self._lend_output = lend_output
+
+    def deliver(
+        self,
+        batch: Batch,
+        failures: Any,
+        parameters: Mapping[int, Any],
+        groups: Any,
+        payload: bytearray,
+        released: Sequence[int],
+    ) -> None:
+        """Answer every request of the batch.
+
+        Args:
+            released: the input blocks that the process has let go of.
+        """
+        requests = batch.requests
+        if type(failures) is str:
+            for request in requests:
+                batch.fail(request, BackendError(failures))
+            return
+        for index, (code, text) in failures.items():
+            batch.fail(requests[index], reported_error(code, text))
+        for indices, columns in groups:
+            problems = self._problems(columns, len(indices))
+            for number, (index, row) in enumerate(
+                zip(indices, self._rows(columns, len(indices), payload, released), strict=True)
+            ):
+                if problems and number in problems:
+                    batch.fail(requests[index], BackendError(problems[number]))
+                else:
+                    batch.respond(requests[index], row, parameters.get(index, NO_PARAMETERS))
+
+    def _rows(self, columns: Any, count: int, payload: bytearray, released: Sequence[int]) -> Any:
+        """The outputs of each response."""
+        if not columns:
+            return [()] * count
+        return zip(*[self._tensors(column, count, payload, released) for column in columns], strict=True)
+
+    def _problems(self, columns: Any, count: int) -> Problems:
+        """What is wrong with the outputs of a group, by position in it."""
+        found: dict[int, str] = {}
+        names = [column[0] for column in columns]
+        if len(set(names)) != len(names):
+            return dict.fromkeys(range(count), f"the model returned an output more than once: {', '.join(names)}")
+        for name, datatype, shapes, *_ in columns:
+            if type(shapes) is tuple:
+                problem = self._check.problem(name, datatype, shapes)
+                if problem is not None:
+                    return dict.fromkeys(range(count), problem)
+                continue
+            for number, shape in enumerate(shapes):
+                problem = self._check.problem(name, datatype, shape)
+                if problem is not None:
+                    found.setdefault(number, problem)
+        return found
+
+    def _tensors(self, column: Any, count: int, payload: bytearray, released: Sequence[int]) -> list[Tensor]:
+        name, datatype, shapes, sizes, _, _ = column
+        memory, at, owned = self._memory(column, count, payload, released)
+        if type(shapes) is tuple and type(sizes) is int and sizes:
+            return [
+                Tensor(name, datatype, shapes, HostBuffer(memory[start : start + sizes], sizes, owned=owned))
+                for start in range(at, at + sizes * count, sizes)
+            ]
+        return [
+            Tensor(name, datatype, shape, HostBuffer(memory[start:end], end - start, owned=owned))
+            for shape, (start, end) in zip(shapes_of(column, count), spans(sizes, count, at), strict=True)
+        ]
+
+    def _memory(self, column: Any, count: int, payload: bytearray, released: Sequence[int]) -> tuple[Any, int, bool]:
+        """(memory, where the column starts in it, whether nobody will write to it any more)."""
+        where, offset = column[4:]
+        if where == IN_FRAME:
+            return payload, offset, True
+        nbytes = total_bytes(column, count)
+        if where == IN_READER:
+            memory, block = self._lend_input(offset, nbytes)
+            return np.asarray(memory), 0, block in released
+        return np.asarray(self._lend_output(offset, nbytes)), 0, True
