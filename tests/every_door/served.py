@@ -13,9 +13,9 @@ LONG_US = 3_600_000_000
 class Gated:
     """A server with one gated model, `m`, and its gate."""
 
-    def __init__(self, folder, config, doors, dims):
+    def __init__(self, folder, config, doors, dims, form):
         self.gate = Gate(folder / "gate", doors)
-        write_gated(folder / "models", "m", self.gate, config, dims=dims)
+        write_gated(folder / "models", "m", self.gate, config, dims=dims, form=form)
         self.server = Server(folder / "models", http_port=0, grpc_port=0, exit_timeout_secs=5).start()
         self.model = self.server.model("m")
 

@@ -10,7 +10,6 @@ from tests.models.repository import write_python_model
 
 # How long a test waits for what must happen; it is the failing test that takes so long, never the passing one.
 PATIENCE_S = 20.0
-INLINE = 'parameters { key: "execution" value { string_value: "inline" } }'
 _FOR_GOOD = 2000
 
 CODE = """
@@ -26,6 +25,8 @@ CODE = """
             self.instance = args["model_instance_name"]
             self.entered = os.open(self.folder + "/entered", os.O_WRONLY)
             self.doors = {}
+            if os.path.exists(self.folder + "/start"):
+                os.read(os.open(self.folder + "/start", os.O_RDONLY), 1)
 
         def door(self, value):
             path = f"{self.folder}/go-{value}"
@@ -38,7 +39,7 @@ CODE = """
             arrays = [pb_utils.get_input_tensor_by_name(request, "IN").as_numpy() for request in requests]
             values = [int(array.ravel()[0]) if array.size else None for array in arrays]
             rows = [len(array) for array in arrays]
-            said = {"values": values, "rows": rows, "instance": self.instance}
+            said = {"values": values, "rows": rows, "instance": self.instance, "pid": os.getpid()}
             os.write(self.entered, (json.dumps(said) + "\\n").encode())
             os.read(self.door(values[0]), 1)
             self.cancelled = [request.is_cancelled() for request in requests]
@@ -59,7 +60,7 @@ class Gate:
         self.folder = folder
         folder.mkdir()
         self._entered = self._pipe("entered")
-        self._go = {None: self._pipe("go")} | {value: self._pipe(f"go-{value}") for value in doors}
+        self._go: dict[object, int] = {None: self._pipe("go")} | {value: self._pipe(f"go-{value}") for value in doors}
         self._unread = b""
         self.left: list[dict] = []
 
@@ -91,6 +92,10 @@ class Gate:
         """Let that many executions through."""
         os.write(self._go[door], b"." * executions)
 
+    def shut_start(self) -> None:
+        """Whoever is started from now on waits in `initialize` until `open_for_good`."""
+        self._go["start"] = self._pipe("start")
+
     def open_for_good(self) -> None:
         for pipe in self._go.values():
             os.write(pipe, b"." * _FOR_GOOD)
@@ -100,12 +105,14 @@ class Gate:
             os.close(pipe)
 
 
-def write_gated(repository: Path, name: str, gate: Gate, config: str = "", *, dims: str = "-1") -> None:
-    """The model: IN FP32 → OUT, unchanged; inline, so that starting it costs nothing."""
+def write_gated(
+    repository: Path, name: str, gate: Gate, config: str = "", *, dims: str = "-1", form: str = "inline"
+) -> None:
+    """The model: IN FP32 → OUT, unchanged; inline, unless its process matters, so that starting it costs nothing."""
     own = f"""
         input [ {{ name: "IN" data_type: TYPE_FP32 dims: [ {dims} ] }} ]
         output [ {{ name: "OUT" data_type: TYPE_FP32 dims: [ {dims} ] }} ]
         parameters {{ key: "gate" value {{ string_value: "{gate.folder}" }} }}
-        {INLINE}
+        parameters {{ key: "execution" value {{ string_value: "{form}" }} }}
     """
     write_python_model(repository, name, dedent(config) + dedent(own), CODE)
