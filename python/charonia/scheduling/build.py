@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from charonia.core.clock import Clock
 from charonia.core.protocols import Bell, Submitter
 from charonia.scheduling.forming import BatchRule, DynamicBatching, OneByOne
-from charonia.scheduling.queue import QueuePolicy, TimeoutAction
+from charonia.scheduling.queue import PriorityLevels, QueuePolicy, TimeoutAction
 from charonia.scheduling.queued import QueuedScheduler, Refused
 from charonia.scheduling.timer import Timer
 
@@ -25,17 +25,13 @@ def build_scheduler(
     """The scheduler that `config` asks for. `start_at` is the testing aid described at QueuedScheduler."""
     if not config.HasField("dynamic_batching"):
         return QueuedScheduler(OneByOne(), clock, timer, submitter, bell, on_refused=on_refused)
-    batching = config.dynamic_batching
-    policies = queue_policies(batching)
     return QueuedScheduler(
         batch_rule(config),
         clock,
         timer,
         submitter,
         bell,
-        policies=policies,
-        default_level=max(0, batching.default_priority_level - 1),
-        explicit_levels=batching.priority_levels > 0,
+        priorities=priority_levels(config.dynamic_batching),
         on_refused=on_refused,
         start_at=start_at,
     )
@@ -51,13 +47,13 @@ def batch_rule(config: "ModelConfig") -> BatchRule:
     )
 
 
-def queue_policies(batching: "ModelDynamicBatching") -> list[QueuePolicy]:
-    """One policy for each priority level; levels that the map does not name have the default policy."""
-    default = batching.default_queue_policy
+def priority_levels(batching: "ModelDynamicBatching") -> PriorityLevels:
+    """Levels that the map does not name have the default policy."""
+    default = _policy(batching.default_queue_policy)
     if not batching.priority_levels:
-        return [_policy(default)]
-    named = dict(batching.priority_queue_policy)
-    return [_policy(named.get(level, default)) for level in range(1, batching.priority_levels + 1)]
+        return PriorityLevels(policy=default)
+    named = {level: _policy(policy) for level, policy in batching.priority_queue_policy.items()}
+    return PriorityLevels(batching.priority_levels, batching.default_priority_level, default, named)
 
 
 def _policy(message: "ModelQueuePolicy") -> QueuePolicy:

@@ -5,9 +5,10 @@ out) stay behind as tombstones that are skipped and, when there are many, swept.
 """
 
 import heapq
+from bisect import insort
 from collections import deque
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 
 from charonia.core.errors import QueueFullError
@@ -38,6 +39,31 @@ class QueuePolicy:
         return timeout_us
 
 
+@dataclass(frozen=True, slots=True)
+class PriorityLevels:
+    """The levels of one scheduler, by number; 1 is the most urgent.
+
+    Attributes:
+        count: how many there are; 0 means that priorities count for nothing and `default` is the only level.
+        default: the level of requests without a priority, or with one that doesn't exist.
+        policy: of every level that `named` has no policy for.
+    """
+
+    count: int = 0
+    default: int = 1
+    policy: QueuePolicy = QueuePolicy()
+    named: Mapping[int, QueuePolicy] = field(default_factory=dict)
+
+    def policy_of(self, number: int) -> QueuePolicy:
+        return self.named.get(number, self.policy)
+
+
+ONE_LEVEL = PriorityLevels()
+
+# Levels of which nothing waits are kept up to here; further ones are made anew when a request needs them.
+_KEPT_LEVELS = 16
+
+
 class Level:
     """One priority level: requests in time, then those that a DELAY policy moved behind them."""
 
@@ -53,24 +79,29 @@ class Level:
 class RequestQueue:
     """All levels of one scheduler. Every method is called under the scheduler's lock.
 
+    A level exists from the first request that needs it: a configuration may have 2**64 of them.
+
     Args:
         owner: what `request.queue` is set to while a request waits here.
-        policies: one for each priority level, the most urgent first.
-        default_level: index of the level for requests without a priority (or with one that doesn't exist).
-        explicit_levels: whether the config names levels, so that a request's priority counts.
     """
 
-    def __init__(
-        self, owner: Queue, policies: Sequence[QueuePolicy], default_level: int, explicit_levels: bool
-    ) -> None:
+    def __init__(self, owner: Queue, priorities: PriorityLevels) -> None:
         self._owner = owner
-        self._levels = [Level(policy) for policy in policies]
-        self._default_level = default_level
-        self._explicit_levels = explicit_levels
+        self._priorities = priorities
+        self._default = priorities.default
+        self._highest = priorities.count
+        self._levels: dict[int, Level] = {}
+        self._numbers: list[int] = []  # of self._levels, sorted
         self._deadlines: list[tuple[int, int, InferRequest, Level]] = []
         self._order = 0
         self.count = 0
         self.rows = 0
+        self._open(self._default)
+
+    @property
+    def keeps_arrival_order(self) -> bool:
+        """Whether a request that comes now is sure to be served behind all that wait."""
+        return len(self._numbers) == 1 and not self._levels[self._numbers[0]].delayed
 
     def push(self, request: InferRequest, now_ns: int) -> None:
         """Append to its level.
@@ -78,7 +109,8 @@ class RequestQueue:
         Raises:
             QueueFullError: the level is at its limit.
         """
-        level = self._level_of(request)
+        number = self._number_of(request)
+        level = self._levels.get(number) or self._open(number)
         policy = level.policy
         if policy.max_queue_size and level.live >= policy.max_queue_size:
             raise QueueFullError(
@@ -96,15 +128,18 @@ class RequestQueue:
         self.count += 1
         self.rows += request.batch_size
 
-    def _level_of(self, request: InferRequest) -> Level:
-        priority = request.priority
-        if self._explicit_levels and 1 <= priority <= len(self._levels):
-            return self._levels[priority - 1]
-        return self._levels[self._default_level]
+    def _number_of(self, request: InferRequest) -> int:
+        return request.priority if 1 <= request.priority <= self._highest else self._default
+
+    def _open(self, number: int) -> Level:
+        level = self._levels[number] = Level(self._priorities.policy_of(number))
+        insort(self._numbers, number)
+        return level
 
     def waiting(self) -> Iterator[InferRequest]:
         """Who waits, in the order of service. The queue must not change during the iteration."""
-        for level in self._levels:
+        for number in self._numbers:
+            level = self._levels[number]
             for line in (level.fresh, level.delayed):
                 for request in line:
                     if request.queue is self._owner:
@@ -116,16 +151,25 @@ class RequestQueue:
 
     def take(self, requests: Sequence[InferRequest]) -> None:
         """Remove waiting requests, wherever they stand; their places are free at once."""
+        touched: set[int] = set()
         for request in requests:
             request.queue = None
             self.rows -= request.batch_size
-            self._level_of(request).live -= 1
+            number = self._number_of(request)
+            self._levels[number].live -= 1
+            touched.add(number)
         self.count -= len(requests)
-        for level in self._levels:
-            self._drop_settled_front(level.fresh)
-            self._drop_settled_front(level.delayed)
-            if len(level.fresh) + len(level.delayed) > 2 * level.live + 64:
-                self._sweep(level)
+        for number in touched:
+            self._tidy(number, self._levels[number])
+
+    def _tidy(self, number: int, level: Level) -> None:
+        self._drop_settled_front(level.fresh)
+        self._drop_settled_front(level.delayed)
+        if len(level.fresh) + len(level.delayed) > 2 * level.live + 64:
+            self._sweep(level)
+        if not level.live and len(self._numbers) > _KEPT_LEVELS:
+            del self._levels[number]
+            self._numbers.remove(number)
 
     def remove(self, request: InferRequest) -> bool:
         """As `take`, for one request. False if it does not wait here (any more)."""

@@ -8,7 +8,7 @@ from charonia.core.errors import CancelledError, CharoniaError, QueueTimeoutErro
 from charonia.core.protocols import Bell, Submitter
 from charonia.core.request import InferRequest, refuse
 from charonia.scheduling.forming import NOTHING, BatchRule, Decision
-from charonia.scheduling.queue import QueuePolicy, RequestQueue, request_prefix
+from charonia.scheduling.queue import ONE_LEVEL, PriorityLevels, RequestQueue, request_prefix
 from charonia.scheduling.timer import Timer
 
 Refused = Callable[[InferRequest, CharoniaError], None]
@@ -19,7 +19,7 @@ class QueuedScheduler:
 
     Args:
         rule: how batches are formed.
-        policies, default_level, explicit_levels: see RequestQueue.
+        priorities: the levels of the queue and their policies.
         submitter: takes requests that a bell hands to a waiting instance.
         bell: rung when there may be work for an idle instance; the one that instances wait at.
         on_refused: told of every request that ends here, before it is answered (for statistics).
@@ -34,9 +34,7 @@ class QueuedScheduler:
         submitter: Submitter,
         bell: Bell,
         *,
-        policies: Sequence[QueuePolicy] = (QueuePolicy(),),
-        default_level: int = 0,
-        explicit_levels: bool = False,
+        priorities: PriorityLevels = ONE_LEVEL,
         on_refused: Refused = lambda request, error: None,
         start_at: int = 0,
     ) -> None:
@@ -48,7 +46,7 @@ class QueuedScheduler:
         self._on_refused = on_refused
         self._start_at = start_at
         self._lock = threading.Lock()
-        self._queue = RequestQueue(self, policies, default_level, explicit_levels)
+        self._queue = RequestQueue(self, priorities)
         self._idle = 0  # instances inside a wait
         self._rung = 0  # of those, how many have been rung and have not come back yet
         self._growing = NOTHING
@@ -80,9 +78,18 @@ class QueuedScheduler:
         if self._idle <= self._rung:
             return False
         growing = self._growing
-        if self._queue.rows < growing.wake_rows and (
-            growing.shape_key is None or growing.shape_key == request.shape_key
+        if (
+            self._queue.rows < growing.wake_rows
+            and (growing.shape_key is None or growing.shape_key == request.shape_key)
+            and self._queue.keeps_arrival_order
         ):
+            return False
+        self._rung += 1
+        return True
+
+    def _claim_idle_for_rest(self) -> bool:
+        """Whether to ring after requests left or moved without a batch: what is left may make one now."""
+        if not self._queue.count or self._idle <= self._rung:
             return False
         self._rung += 1
         return True
@@ -140,6 +147,9 @@ class QueuedScheduler:
     def cancel(self, request: InferRequest) -> None:
         with self._lock:
             removed = self._queue.remove(request)
+            wake = removed and self._claim_idle_for_rest()
+        if wake:
+            self._bell.ring()
         if removed:
             self._refuse(request, CancelledError(f"{request_prefix(request)}the request was cancelled while it waited"))
 
@@ -166,7 +176,10 @@ class QueuedScheduler:
         with self._lock:
             self._armed_ns = None
             rejected = self._queue.expire(self._clock.now_ns())
+            wake = self._claim_idle_for_rest()
             arm_ns = self._deadline_to_arm()
+        if wake:
+            self._bell.ring()
         self._reject(rejected)
         if arm_ns is not None:
             self._timer.at(arm_ns, self._on_deadline)

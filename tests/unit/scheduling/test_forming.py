@@ -3,7 +3,7 @@
 import pytest
 
 from charonia.scheduling.forming import DynamicBatching, OneByOne
-from charonia.scheduling.queue import QueuePolicy, RequestQueue
+from charonia.scheduling.queue import PriorityLevels, RequestQueue
 from charonia.testing.requests import KeptReplies, make_request
 
 NOW_NS = 5_000_000_000
@@ -15,7 +15,7 @@ class Owner:
 
 
 def queue_of(*rows, ages_us=None, shape_keys=None):
-    queue = RequestQueue(Owner(), [QueuePolicy()], 0, False)
+    queue = RequestQueue(Owner(), PriorityLevels())
     channel = KeptReplies()
     for index, size in enumerate(rows):
         age_us = ages_us[index] if ages_us else 0

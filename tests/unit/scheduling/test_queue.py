@@ -3,7 +3,7 @@
 import pytest
 
 from charonia.core.errors import QueueFullError
-from charonia.scheduling.queue import QueuePolicy, RequestQueue, TimeoutAction
+from charonia.scheduling.queue import PriorityLevels, QueuePolicy, RequestQueue, TimeoutAction
 from charonia.testing.requests import KeptReplies, make_request
 
 MS = 1_000_000
@@ -19,12 +19,15 @@ def channel():
     return KeptReplies()
 
 
-def make_queue(*policies, default_level=0):
-    return RequestQueue(Owner(), policies or [QueuePolicy()], default_level, len(policies) > 1)
+DEFAULT = QueuePolicy()
+
+
+def make_queue(policy=DEFAULT, *, levels=0, default=1):
+    return RequestQueue(Owner(), PriorityLevels(levels, default, policy))
 
 
 def test_levels_are_served_in_order_and_unknown_priorities_join_the_default(channel):
-    queue = make_queue(QueuePolicy(), QueuePolicy(), QueuePolicy(), default_level=1)
+    queue = make_queue(levels=3, default=2)
     requests = {priority: make_request(channel, priority=priority) for priority in (3, 2, 1, 0, 9)}
     for request in requests.values():
         queue.push(request, 0)
@@ -97,6 +100,28 @@ def test_settled_entries_do_not_pile_up_behind_a_waiting_one(channel):
         queue.push(request, 0)
         queue.remove(request)
         queue.next_deadline_ns()
-    assert len(queue._levels[0].fresh) < 100
+    assert len(queue._levels[1].fresh) < 100
     assert len(queue._deadlines) < 100
     assert list(queue.waiting()) == [oldest]
+
+
+def test_there_may_be_more_levels_than_memory_and_used_ones_do_not_pile_up(channel):
+    queue = make_queue(levels=2**64 - 1, default=2**32)
+    for priority in (2**63, 0, 1):
+        queue.push(make_request(channel, priority=priority), 0)
+    assert [request.priority for request in queue.waiting()] == [1, 0, 2**63]
+    for priority in range(1, 1000):
+        request = make_request(channel, priority=priority)
+        queue.push(request, 0)
+        queue.remove(request)
+    assert len(queue._levels) < 30
+    assert [request.priority for request in queue.waiting()] == [1, 0, 2**63]
+
+
+def test_a_level_has_the_policy_that_names_it(channel):
+    named = {1: QueuePolicy(max_queue_size=1)}
+    queue = RequestQueue(Owner(), PriorityLevels(2, 2, QueuePolicy(), named))
+    for priority in (1, 2, 2):
+        queue.push(make_request(channel, priority=priority), 0)
+    with pytest.raises(QueueFullError):
+        queue.push(make_request(channel, priority=1), 0)

@@ -7,11 +7,13 @@ import pytest
 from charonia.core.errors import QueueFullError, UnavailableError
 from charonia.scheduling.bell import ConditionBell
 from charonia.scheduling.forming import DynamicBatching, OneByOne
-from charonia.scheduling.queue import QueuePolicy, TimeoutAction
+from charonia.scheduling.queue import PriorityLevels, QueuePolicy, TimeoutAction
 from charonia.scheduling.queued import QueuedScheduler
 from charonia.scheduling.timer import Timer
 from charonia.testing.clock import ManualClock
 from charonia.testing.requests import KeptReplies, make_request
+
+HOUR_US = 3_600_000_000
 
 
 class World:
@@ -90,7 +92,7 @@ def test_requests_that_come_by_the_bell_are_submitted_and_served():
 
 
 def test_timed_out_requests_are_refused_while_every_instance_is_busy():
-    world = World(policies=[QueuePolicy(default_timeout_us=1000)])
+    world = World(priorities=PriorityLevels(policy=QueuePolicy(default_timeout_us=1000)))
     request = world.enqueue()
     world.clock.advance(us=999)
     world.timer.run_due()
@@ -104,7 +106,7 @@ def test_timed_out_requests_are_refused_while_every_instance_is_busy():
 
 def test_each_timeout_fires_on_its_own():
     policy = QueuePolicy(default_timeout_us=10_000, allow_timeout_override=True)
-    world = World(policies=[policy])
+    world = World(priorities=PriorityLevels(policy=policy))
     usual, short = world.enqueue(), world.enqueue(timeout_us=100)
     world.clock.advance(us=100)
     world.timer.run_due()
@@ -116,7 +118,7 @@ def test_each_timeout_fires_on_its_own():
 
 
 def test_delayed_requests_run_after_younger_ones():
-    world = World(policies=[QueuePolicy(TimeoutAction.DELAY, default_timeout_us=1000)])
+    world = World(priorities=PriorityLevels(policy=QueuePolicy(TimeoutAction.DELAY, default_timeout_us=1000)))
     late = world.enqueue()
     world.clock.advance(ms=2)
     world.timer.run_due()
@@ -124,8 +126,51 @@ def test_delayed_requests_run_after_younger_ones():
     assert [list(world.scheduler.next_batch(world.bell)) for _ in range(2)] == [[young], [late]]
 
 
+def until_it_grows(world, rows):
+    """Until the instance that pulls has seen `rows` rows and waits for more."""
+    scheduler, moment = world.scheduler, threading.Event()
+    while not (scheduler._idle and not scheduler._rung and scheduler._growing.wake_rows > rows):
+        moment.wait(0.001)
+
+
+@pytest.mark.parametrize("action", [TimeoutAction.REJECT, TimeoutAction.DELAY])
+def test_a_timeout_lets_the_rest_go_when_it_is_a_batch(action):
+    policy = QueuePolicy(action, default_timeout_us=1000)
+    world = World(DynamicBatching(8, (4, 8), HOUR_US), priorities=PriorityLevels(policy=policy))
+    thread, pulled = world.pull_in_thread()
+    world.enqueue(rows=1)
+    world.clock.advance(us=500)
+    pair = [world.enqueue(rows=2), world.enqueue(rows=2)]
+    until_it_grows(world, 5)
+    world.clock.advance(us=500)
+    world.timer.run_due()
+    thread.join(10)
+    assert [list(batch) for batch in pulled] == [pair]
+
+
+def test_a_cancellation_lets_the_rest_go_when_it_is_a_batch():
+    world = World(DynamicBatching(8, (4, 8), HOUR_US))
+    thread, pulled = world.pull_in_thread()
+    first = world.enqueue(rows=1)
+    pair = [world.enqueue(rows=2), world.enqueue(rows=2)]
+    until_it_grows(world, 5)
+    first.cancel()
+    thread.join(10)
+    assert [list(batch) for batch in pulled] == [pair]
+
+
+def test_an_urgent_request_completes_a_batch_in_front_of_the_others():
+    world = World(DynamicBatching(8, (4, 8), HOUR_US), priorities=PriorityLevels(2, 2))
+    thread, pulled = world.pull_in_thread()
+    waiting = [world.enqueue(rows=3, priority=2), world.enqueue(rows=3, priority=2)]
+    until_it_grows(world, 6)
+    urgent = world.enqueue(rows=1, priority=1)
+    thread.join(10)
+    assert [list(batch) for batch in pulled] == [[urgent, waiting[0]]]
+
+
 def test_a_cancelled_request_leaves_at_once_and_frees_its_place():
-    world = World(policies=[QueuePolicy(max_queue_size=1)])
+    world = World(priorities=PriorityLevels(policy=QueuePolicy(max_queue_size=1)))
     request = world.enqueue()
     with pytest.raises(QueueFullError):
         world.enqueue()
