@@ -93,13 +93,16 @@ impl Inbox {
             return Ok(());
         };
         attended.calls.push_back(call);
-        if attended.expected || attended.watched {
+        if attended.expected {
             return Ok(());
         }
         if let Some(waiter) = attended.waiters.pop_front() {
             attended.expected = true;
             drop(state);
             waiter.wake();
+            return Ok(());
+        }
+        if attended.watched {
             return Ok(());
         }
         match Handle::try_current() {
@@ -406,6 +409,20 @@ mod tests {
             assert!(inbox.try_take(8).0.is_empty(), "they wait for their own thread first");
             let (taken, _) = inbox.take_route(5, 8, LONG);
             assert_eq!(taken.iter().map(|call| call.request.key).collect::<Vec<_>>(), expected);
+        });
+    }
+
+    #[test]
+    fn a_thread_that_came_back_is_woken_though_somebody_still_watches() {
+        on_runtime(async {
+            let inbox = inbox(8);
+            assert!(inbox.take_route(5, 8, Duration::ZERO).0.is_empty());
+            assert!(inbox.push(call(&inbox), 5).is_ok());
+            assert_eq!(inbox.take_route(5, 8, LONG).0.len(), 1);
+            let waiter = wait_at(&inbox, 5, LONG);
+            assert!(inbox.push(call(&inbox), 5).is_ok());
+            // The watch can't run here: this test never yields to the runtime.
+            assert!(waiter.recv_timeout(LONG).unwrap().is_some());
         });
     }
 
