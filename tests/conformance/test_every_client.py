@@ -120,10 +120,9 @@ def test_outputs_are_chosen(client):
 
 
 def test_text(client):
-    for text in (["größer".encode(), b"", b"a\0b\0"], [b"\xff\xfe", b"ab"]):
-        words = np.array([text], np.object_)
-        result = client.call("infer", "words", [client.tensor("INPUT0", words, "BYTES")])
-        np.testing.assert_array_equal(result.as_numpy("OUTPUT0"), words)
+    words = np.array([["größer".encode(), b"", b"a\0b\0"]], np.object_)
+    result = client.call("infer", "words", [client.tensor("INPUT0", words, "BYTES")])
+    np.testing.assert_array_equal(result.as_numpy("OUTPUT0"), words)
 
 
 def test_classification(client):
