@@ -8,7 +8,7 @@ from charonia.core.clock import Clock
 from charonia.core.errors import BackendError, CharoniaError
 from charonia.core.request import NO_PARAMETERS, InferRequest, Parameter, Reply, ReplyChannel
 from charonia.core.tensor import Tensor
-from charonia.observe.statistics import Execution, ModelStatistics
+from charonia.observe.statistics import ModelStatistics, Stamps
 
 
 class ExecutingBatch:
@@ -72,16 +72,14 @@ class ExecutingBatch:
 
     def _count(self, statistics: ModelStatistics, replies: Sequence[Reply]) -> None:
         end_ns = self._clock.now_ns()
-        input_end_ns = self._input_end_ns or self._compute_start_ns
-        output_start_ns = self._output_start_ns or end_ns
-        rows = sum([request.batch_size for request in self.requests])
-        run = Execution(rows, self._compute_start_ns, input_end_ns, output_start_ns, end_ns)
+        start_ns = self._compute_start_ns
+        stamps = Stamps(start_ns, self._input_end_ns or start_ns, self._output_start_ns or end_ns, end_ns)
+        final = [reply for reply in replies if reply.final]
         if not self._counted:
             self._counted = True
-            statistics.record_execution(run)
-        final = [reply for reply in replies if reply.final]
-        if final:
-            statistics.record_replies(final, run)
+            statistics.record_batch(stamps, sum([request.batch_size for request in self.requests]), final)
+        elif final:
+            statistics.record_later(stamps, final)
 
     def hold(self) -> None:
         self._ready = threading.Event()

@@ -24,14 +24,23 @@ class Duration:
     count: int = 0
     ns: int = 0
 
+    def add(self, count: int, ns: int) -> None:
+        self.count += count
+        self.ns += ns
+
 
 @dataclass(slots=True)
 class BatchStatistics:
-    """Executions of one batch size."""
+    """Executions of one batch size: the three parts of computing, each by number of executions."""
 
     compute_input: Duration = field(default_factory=Duration)
     compute_infer: Duration = field(default_factory=Duration)
     compute_output: Duration = field(default_factory=Duration)
+
+    def add(self, count: int, input_ns: int, infer_ns: int, output_ns: int) -> None:
+        self.compute_input.add(count, input_ns)
+        self.compute_infer.add(count, infer_ns)
+        self.compute_output.add(count, output_ns)
 
 
 @dataclass(slots=True)
@@ -46,15 +55,16 @@ class Histogram:
         self.sum_ns += ns * times
 
 
-@dataclass(slots=True)
-class Execution:
-    """The stamps of one executed batch, monotonic nanoseconds, and its rows along the batch dimension."""
+class Stamps:
+    """When the parts of one batch's execution began and ended, monotonic nanoseconds."""
 
-    rows: int
-    compute_start_ns: int
-    input_end_ns: int
-    output_start_ns: int
-    end_ns: int
+    __slots__ = ("compute_start_ns", "end_ns", "input_end_ns", "output_start_ns")
+
+    def __init__(self, compute_start_ns: int, input_end_ns: int, output_start_ns: int, end_ns: int) -> None:
+        self.compute_start_ns = compute_start_ns
+        self.input_end_ns = input_end_ns
+        self.output_start_ns = output_start_ns
+        self.end_ns = end_ns
 
 
 class ModelStatistics:
@@ -80,45 +90,54 @@ class ModelStatistics:
         self.total_latency = Histogram()
         self.load_duration_ns = 0
 
-    def record_execution(self, run: Execution) -> None:
-        """One batch was executed, whether or not its requests succeeded."""
+    def record_batch(self, stamps: Stamps, rows: int, replies: Sequence[Reply]) -> None:
+        """A batch of `rows` rows along the batch dimension was executed; these of its requests got final replies."""
+        start_ns, end_ns = stamps.compute_start_ns, stamps.end_ns
+        input_ns = stamps.input_end_ns - start_ns
+        infer_ns = stamps.output_start_ns - stamps.input_end_ns
+        output_ns = end_ns - stamps.output_start_ns
         with self.lock:
             self.execution_count += 1
             self.last_inference_ms = time.time_ns() // 1_000_000
-            batch = self.batches.get(run.rows)
+            batch = self.batches.get(rows)
             if batch is None:
-                batch = self.batches[run.rows] = BatchStatistics()
-            _add(batch.compute_input, 1, run.input_end_ns - run.compute_start_ns)
-            _add(batch.compute_infer, 1, run.output_start_ns - run.input_end_ns)
-            _add(batch.compute_output, 1, run.end_ns - run.output_start_ns)
+                batch = self.batches[rows] = BatchStatistics()
+            batch.add(1, input_ns, infer_ns, output_ns)
+            self._add_replies(stamps, replies)
 
-    def record_replies(self, replies: Sequence[Reply], run: Execution) -> None:
-        """Final replies of one batch: successes add their durations, errors count as failures of the backend."""
-        end_ns, start_ns = run.end_ns, run.compute_start_ns
-        succeeded = rows = queue_ns = total_ns = 0
+    def record_later(self, stamps: Stamps, replies: Sequence[Reply]) -> None:
+        """Further requests of a batch that is counted already got final replies."""
         with self.lock:
-            queue_latency, total_latency = self.queue_latency, self.total_latency
-            for reply in replies:
-                request = reply.request
-                if reply.error is not None:
-                    self._fail(reply.error.failure_reason, end_ns - request.arrival_ns)
-                    continue
-                waited, total = start_ns - request.queue_start_ns, end_ns - request.arrival_ns
-                succeeded += 1
-                rows += request.batch_size
-                queue_ns += waited
-                total_ns += total
-                queue_latency.observe(waited)
-                total_latency.observe(total)
-            if not succeeded:
-                return
-            self.inference_count += rows
-            self.compute_latency.observe(end_ns - start_ns, succeeded)
-            _add(self.success, succeeded, total_ns)
-            _add(self.queue, succeeded, queue_ns)
-            _add(self.compute_input, succeeded, (run.input_end_ns - start_ns) * succeeded)
-            _add(self.compute_infer, succeeded, (run.output_start_ns - run.input_end_ns) * succeeded)
-            _add(self.compute_output, succeeded, (end_ns - run.output_start_ns) * succeeded)
+            self._add_replies(stamps, replies)
+
+    def _add_replies(self, stamps: Stamps, replies: Sequence[Reply]) -> None:
+        """Successes add their durations; errors count as failures."""
+        start_ns, end_ns = stamps.compute_start_ns, stamps.end_ns
+        queue_counts, total_counts = self.queue_latency.counts, self.total_latency.counts
+        succeeded = rows = queue_ns = total_ns = 0
+        for reply in replies:
+            request = reply.request
+            if reply.error is not None:
+                self._fail(reply.error.failure_reason, end_ns - request.arrival_ns)
+                continue
+            waited, total = start_ns - request.queue_start_ns, end_ns - request.arrival_ns
+            succeeded += 1
+            rows += request.batch_size
+            queue_ns += waited
+            total_ns += total
+            queue_counts[bisect_left(_BOUNDS_NS, waited)] += 1
+            total_counts[bisect_left(_BOUNDS_NS, total)] += 1
+        if not succeeded:
+            return
+        self.inference_count += rows
+        self.queue_latency.sum_ns += queue_ns
+        self.total_latency.sum_ns += total_ns
+        self.compute_latency.observe(end_ns - start_ns, succeeded)
+        self.success.add(succeeded, total_ns)
+        self.queue.add(succeeded, queue_ns)
+        self.compute_input.add(succeeded, (stamps.input_end_ns - start_ns) * succeeded)
+        self.compute_infer.add(succeeded, (stamps.output_start_ns - stamps.input_end_ns) * succeeded)
+        self.compute_output.add(succeeded, (end_ns - stamps.output_start_ns) * succeeded)
 
     def record_failure(self, request: InferRequest, reason: str, now_ns: int) -> None:
         """A request that the queue accepted or refused ended before it was executed."""
@@ -127,9 +146,4 @@ class ModelStatistics:
 
     def _fail(self, reason: str, duration_ns: int) -> None:
         self.failures[reason] += 1
-        _add(self.fail, 1, duration_ns)
-
-
-def _add(duration: Duration, count: int, ns: int) -> None:
-    duration.count += count
-    duration.ns += ns
+        self.fail.add(1, duration_ns)
