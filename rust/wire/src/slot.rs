@@ -1,7 +1,7 @@
 //! The place where one answer waits for its connection: a one-shot channel whose waker the sender gets to keep.
 
 use std::future::poll_fn;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 enum State<T> {
@@ -44,10 +44,8 @@ impl<T> Slot<T> {
         }
     }
 
-    /// The answer. Read it once: a second wait never ends. When the wait is given up, the answer is dropped at once,
-    /// or as soon as it comes, however long the sender keeps its end.
+    /// The answer. Read it once: a wait after that never ends. A wait that is given up may be begun again.
     pub async fn wait(&self) -> T {
-        let _closing = Closing(self);
         poll_fn(|context| self.poll(context)).await
     }
 
@@ -59,9 +57,17 @@ impl<T> Slot<T> {
     }
 }
 
-struct Closing<'a, T>(&'a Slot<T>);
+/// The only reader of a slot. When it is dropped, the answer is dropped at once, or as soon as it comes, however long
+/// the sender keeps its end.
+pub struct Reader<T>(pub Arc<Slot<T>>);
 
-impl<T> Drop for Closing<'_, T> {
+impl<T> Reader<T> {
+    pub async fn wait(&self) -> T {
+        self.0.wait().await
+    }
+}
+
+impl<T> Drop for Reader<T> {
     fn drop(&mut self) {
         self.0.close();
     }

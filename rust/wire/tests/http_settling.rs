@@ -270,7 +270,7 @@ fn shutdown_waits_for_what_is_in_flight_but_not_for_ever() {
 fn two_servers_share_no_port_and_say_which() {
     let server = start(|_| {});
     let port = server.ports().http.unwrap();
-    let mut listen = support::local().unwrap();
+    let mut listen = support::local();
     listen.port = port;
     let options = charonia_wire::options::Options { http: Some(listen), ..Default::default() };
     let error = Server::new(options).start().unwrap_err();

@@ -15,7 +15,7 @@ use super::encode::{Encoded, Sink};
 use super::route::Target;
 use super::service::Connection;
 use crate::call::{Arrival, Call, ParsedCall, Protocol};
-use crate::slot::Slot;
+use crate::slot::{Reader, Slot};
 use crate::status::Code;
 use crate::tensor;
 use crate::wire::monotonic_ns;
@@ -53,8 +53,9 @@ async fn submit(
     let arrival = Arrival { protocol, arrival_ns, deadline_ns: 0, headers: head.headers, permit };
     let call = Call::new(parsed, arrival, sink, &wire.inbox);
     let _cancel = call.guard();
+    let reader = Reader(slot);
     wire.submit(call);
-    Ok(respond(slot.wait().await, accepted).await)
+    Ok(respond(reader.wait().await, accepted).await)
 }
 
 /// The header's number; None without the header: then all of the body is JSON.

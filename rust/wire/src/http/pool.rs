@@ -117,7 +117,7 @@ mod tests {
     fn long_buffers_are_used_again_when_the_last_reader_has_gone() {
         let pool = Arc::new(Pool::default());
         let mut buffer = pool.buffer(1 << 20, 0);
-        buffer.extend(&[1; 1 << 20]);
+        buffer.extend(&vec![1; 1 << 20]);
         let body = buffer.freeze();
         let reader = body.slice(..);
         drop(body);

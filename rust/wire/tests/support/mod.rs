@@ -19,13 +19,13 @@ use charonia_wire::table::{Entry, Published};
 /// Long enough for a loaded machine; nothing waits this long when it works.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-pub fn local() -> Option<Listen> {
-    Some(Listen { address: "127.0.0.1".to_owned(), port: 0, reuse_port: false })
+pub fn local() -> Listen {
+    Listen { address: "127.0.0.1".to_owned(), port: 0, reuse_port: false }
 }
 
 /// A running server that listens for HTTP, with model `m` ready and model `cold` not.
 pub fn start(change: impl FnOnce(&mut Options)) -> Server {
-    let mut options = Options { http: local(), ..Options::default() };
+    let mut options = Options { http: Some(local()), ..Options::default() };
     change(&mut options);
     let server = Server::new(options);
     server.start().unwrap();
@@ -125,8 +125,9 @@ impl Client {
 
     /// A request with a body of known length; `headers` are whole lines.
     pub fn request(&mut self, line: &str, headers: &[&str], body: &[u8]) {
-        let lines: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
-        let head = format!("{line} HTTP/1.1\r\nHost: h\r\n{lines}Content-Length: {}\r\n\r\n", body.len());
+        let (line, length) = (format!("{line} HTTP/1.1"), format!("Content-Length: {}", body.len()));
+        let lines = [&[line.as_str(), "Host: h", &length], headers].concat();
+        let head = lines.join("\r\n") + "\r\n\r\n";
         self.send(&[head.as_bytes(), body].concat());
     }
 
