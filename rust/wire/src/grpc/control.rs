@@ -1,5 +1,6 @@
 //! Every other unary method: the message goes to the control inbox as it is, Python answers.
 
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
@@ -15,13 +16,14 @@ use super::service::Front;
 use super::{compression, timeout};
 use crate::control::{ControlCall, RpcCall};
 use crate::reply::Failure;
-use crate::slot::Slot;
+use crate::slot::{Reader, Slot};
 use crate::status::Code;
 
 pub async fn answer(front: &Front, parts: Parts, body: Incoming) -> Answer {
     let limit = timeout::of_request(&parts.headers);
     let path = parts.uri.path().to_owned();
-    answer::unary(within(limit, ask(front, path, parts.headers, body)).await)
+    let work = pin!(ask(front, path, parts.headers, body));
+    answer::unary(within(limit, work).await)
 }
 
 async fn ask(front: &Front, path: String, metadata: HeaderMap, body: Incoming) -> Result<Framed, Failure> {
@@ -41,10 +43,11 @@ async fn ask(front: &Front, path: String, metadata: HeaderMap, body: Incoming) -
         courier: Arc::clone(&front.courier),
         permit: Some(permit),
     };
+    let reader = Reader(slot);
     if let Err(ControlCall::Rpc(refused)) = wire.control.push(ControlCall::Rpc(call)) {
         refused.answer(Err(too_many()));
     }
-    Framed::of_message(&slot.wait().await?)
+    Framed::of_message(&reader.wait().await?)
 }
 
 struct SetWhenDropped(Arc<AtomicBool>);

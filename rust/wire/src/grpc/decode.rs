@@ -11,7 +11,7 @@ use super::messages::{InferInputTensor, InferRequestedOutput, ModelInferRequest,
 use crate::budget::Permit;
 use crate::call::{InputTensor, Parameter, Parameters, ParsedCall, RequestedOutput};
 use crate::datatype::DataType;
-use crate::http::compress::{offload, Coding};
+use crate::http::compress::{offload, Coding, OFFLOAD_BYTES};
 use crate::reply::Failure;
 use crate::tensor::aligned;
 use crate::tensor::check::{self, invalid};
@@ -23,10 +23,22 @@ pub async fn received(
     coding: Option<Coding>,
     wire: &Wire,
 ) -> Result<(ParsedCall, Permit), Failure> {
+    if received.is_compressed || received.message.len() > OFFLOAD_BYTES {
+        return Box::pin(beside(received, coding, wire)).await;
+    }
+    Ok((decode(received.message)?, received.permit))
+}
+
+/// The same for much work, which is not done on an I/O thread.
+async fn beside(received: Received, coding: Option<Coding>, wire: &Wire) -> Result<(ParsedCall, Permit), Failure> {
     let (message, permit) = received.inflated(coding, wire).await?;
-    let parsed = offload(message.len(), move || ModelInferRequest::decode(message).map(parse)).await;
-    let parsed = parsed.map_err(|error| invalid(format!("the message is not a valid ModelInferRequest: {error}")))?;
+    let parsed = offload(message.len(), move || decode(message)).await?;
     Ok((parsed, permit))
+}
+
+fn decode(message: Bytes) -> Result<ParsedCall, Failure> {
+    let message = ModelInferRequest::decode(message);
+    message.map(parse).map_err(|error| invalid(format!("the message is not a valid ModelInferRequest: {error}")))
 }
 
 fn parse(message: ModelInferRequest) -> ParsedCall {

@@ -4,7 +4,7 @@
 //! gone, everything that it holds is cancelled.
 
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{pin, Pin};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -42,8 +42,12 @@ where
     F: Future<Output = Result<(), Failure>> + Send + 'static,
 {
     let (sender, chunks) = mpsc::channel(MAX_WAITING_CHUNKS);
-    let driver = within(limit, write(Out(sender)));
-    let body = Driven { driver: Some(Box::pin(driver)), chunks, trailers: None };
+    let writing = write(Out(sender));
+    let driver = Box::pin(async move {
+        let writing = pin!(writing);
+        within(limit, writing).await
+    });
+    let body = Driven { driver: Some(driver), chunks, trailers: None };
     answer::with_body(AnswerBody::Stream(Box::pin(body)), None)
 }
 

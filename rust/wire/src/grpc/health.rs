@@ -1,5 +1,6 @@
 //! Liveness and readiness, answered from the published table.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use http::request::Parts;
@@ -88,11 +89,11 @@ async fn unary<Q: Message + Default, A: Message>(
     look_up: impl FnOnce(Q, &Published) -> Result<A, Failure>,
 ) -> Answer {
     let limit = timeout::of_request(&parts.headers);
-    let work = async {
+    let work = pin!(async {
         let request = read(front, &parts, body).await?;
         let response = look_up(request, &front.wire.table.read())?;
         Framed::of_message(&response.encode_to_vec().into())
-    };
+    });
     answer::unary(within(limit, work).await)
 }
 

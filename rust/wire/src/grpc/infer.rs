@@ -1,10 +1,10 @@
 //! `ModelInfer`: one message becomes one call, and its reply the answer.
 
 use std::future::Future;
+use std::pin::{pin, Pin};
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::request::Parts;
 use http::HeaderMap;
 use hyper::body::Incoming;
 
@@ -16,21 +16,26 @@ use super::{compression, decode, timeout};
 use crate::call::{Arrival, Call, Protocol, Request};
 use crate::courier::{Courier, Wakes};
 use crate::reply::{Failure, Reply, ReplySink};
-use crate::slot::Slot;
+use crate::slot::{Reader, Slot};
 use crate::status::Code;
 use crate::wire::monotonic_ns;
 
-pub async fn answer(front: &Front, parts: Parts, body: Incoming) -> Answer {
-    let arrival_ns = monotonic_ns();
-    let limit = timeout::of_request(&parts.headers);
-    let outcome = within(limit, infer(front, parts.headers, body, arrival_ns, limit)).await;
-    answer::unary(outcome)
+pub async fn answer(front: &Front, headers: HeaderMap, body: Incoming) -> Answer {
+    let limit = timeout::of_request(&headers);
+    let work = pin!(infer(front, headers, body, limit));
+    answer::unary(within(limit, work).await)
 }
 
 /// Run `work` no longer than the client is willing to wait. What it waits for is cancelled when it is dropped.
-pub async fn within<T>(limit: Option<Duration>, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+///
+/// It comes pinned: by value it would take its place three times.
+pub async fn within<T, F>(limit: Option<Duration>, work: Pin<&mut F>) -> Result<T, Failure>
+where
+    F: Future<Output = Result<T, Failure>>,
+{
     let Some(limit) = limit else { return work.await };
-    tokio::time::timeout(limit, work).await.unwrap_or_else(|_| Err(deadline_exceeded(limit)))
+    let timed = Box::pin(tokio::time::timeout(limit, work));
+    timed.await.unwrap_or_else(|_| Err(deadline_exceeded(limit)))
 }
 
 pub fn deadline_exceeded(limit: Duration) -> Failure {
@@ -42,13 +47,8 @@ pub fn deadline_ns(arrival_ns: u64, limit: Option<Duration>) -> u64 {
     limit.map_or(0, |limit| arrival_ns.saturating_add(u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX)))
 }
 
-async fn infer(
-    front: &Front,
-    headers: HeaderMap,
-    body: Incoming,
-    arrival_ns: u64,
-    limit: Option<Duration>,
-) -> Result<Framed, Failure> {
+async fn infer(front: &Front, headers: HeaderMap, body: Incoming, limit: Option<Duration>) -> Result<Framed, Failure> {
+    let arrival_ns = monotonic_ns();
     let wire = &front.wire;
     let coding = compression::of_request(&headers)?;
     let received = MessageReader::new(wire, body).one(wire).await?;
@@ -66,8 +66,9 @@ async fn infer(
     let sink = UnarySink { slot: Arc::clone(&slot), courier: Arc::clone(&front.courier) };
     let call = Call::new(parsed, arrival, Box::new(sink), &wire.inbox);
     let _cancel_when_dropped = call.guard();
+    let reader = Reader(slot);
     wire.submit(call);
-    let framed = slot.wait().await?;
+    let framed = reader.wait().await?;
     match answer_coding {
         None => Ok(framed),
         Some(coding) => Ok(compression::deflate(coding, framed).await),

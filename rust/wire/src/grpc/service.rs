@@ -1,6 +1,8 @@
 //! One call, dispatched by the path of its method.
 
 use std::convert::Infallible;
+use std::future::Future;
+use std::pin::{pin, Pin};
 use std::sync::Arc;
 
 use http::Request;
@@ -33,40 +35,41 @@ impl Front {
     }
 }
 
-/// Never fails: what goes wrong is an answer, a panic too.
-pub async fn answer(front: Arc<Front>, request: Request<Incoming>) -> Result<Answer, Infallible> {
-    let wire = Arc::clone(&front.wire);
-    wire.counters.grpc_requests.add(1);
-    Ok(guarded(dispatch(front, request)).await.unwrap_or_else(|| {
-        wire.counters.panics.add(1);
-        answer::failed(&Failure::new(Code::INTERNAL, "the server failed to handle this call"))
-    }))
-}
+/// An answer in the making. Boxed, because hyper moves it about before it first runs.
+pub type Answering = Pin<Box<dyn Future<Output = Result<Answer, Infallible>> + Send>>;
 
-/// The hot method is kept apart, so that the others do not make its future larger.
-async fn dispatch(front: Arc<Front>, request: Request<Incoming>) -> Answer {
+/// Never fails: what goes wrong is an answer, a panic too.
+pub fn answer(front: Arc<Front>, request: Request<Incoming>) -> Answering {
+    front.wire.counters.grpc_requests.add(1);
     if request.uri().path() == "/inference.GRPCInferenceService/ModelInfer" {
         let (parts, body) = request.into_parts();
-        infer::answer(&front, parts, body).await
+        Box::pin(async move { Ok(settled(&front, pin!(infer::answer(&front, parts.headers, body))).await) })
     } else {
-        Box::pin(dispatch_other(front, request)).await
+        Box::pin(async move { Ok(settled(&front, pin!(dispatch(&front, request))).await) })
     }
 }
 
-async fn dispatch_other(front: Arc<Front>, request: Request<Incoming>) -> Answer {
+async fn settled<F: Future<Output = Answer>>(front: &Front, answering: Pin<&mut F>) -> Answer {
+    guarded(answering).await.unwrap_or_else(|| {
+        front.wire.counters.panics.add(1);
+        answer::failed(&Failure::new(Code::INTERNAL, "the server failed to handle this call"))
+    })
+}
+
+async fn dispatch(front: &Arc<Front>, request: Request<Incoming>) -> Answer {
     let path = request.uri().path().to_owned();
     if let Some(reflection) = front.reflection.as_ref().filter(|_| reflection::serves(&path)) {
         return reflection.answer(request).await;
     }
     let (parts, body) = request.into_parts();
     match path.as_str() {
-        "/inference.GRPCInferenceService/ModelStreamInfer" => stream::answer(front, parts, body),
-        "/inference.GRPCInferenceService/ServerLive" => health::server(&front, parts, body, |table| table.live).await,
-        "/inference.GRPCInferenceService/ServerReady" => health::server(&front, parts, body, |table| table.ready).await,
-        "/inference.GRPCInferenceService/ModelReady" => health::model(&front, parts, body).await,
-        "/grpc.health.v1.Health/Check" => health::check(&front, parts, body).await,
-        "/grpc.health.v1.Health/Watch" => health::watch(&front, parts, body).await,
-        path if path.starts_with(INFERENCE_SERVICE) => control::answer(&front, parts, body).await,
+        "/inference.GRPCInferenceService/ModelStreamInfer" => stream::answer(Arc::clone(front), parts, body),
+        "/inference.GRPCInferenceService/ServerLive" => health::server(front, parts, body, |table| table.live).await,
+        "/inference.GRPCInferenceService/ServerReady" => health::server(front, parts, body, |table| table.ready).await,
+        "/inference.GRPCInferenceService/ModelReady" => health::model(front, parts, body).await,
+        "/grpc.health.v1.Health/Check" => health::check(front, parts, body).await,
+        "/grpc.health.v1.Health/Watch" => health::watch(front, parts, body).await,
+        path if path.starts_with(INFERENCE_SERVICE) => control::answer(front, parts, body).await,
         path => answer::failed(&Failure::new(Code::UNIMPLEMENTED, format!("there is no method {path} on this server"))),
     }
 }

@@ -20,7 +20,7 @@ use crate::call::{Arrival, Call, CancelGuard, Protocol, Request};
 use crate::courier::{Courier, Wakes};
 use crate::http::compress::Coding;
 use crate::reply::{Failure, Reply, ReplySink};
-use crate::slot::Slot;
+use crate::slot::{Reader, Slot};
 use crate::wire::monotonic_ns;
 
 /// Requests of one stream that are not answered yet; more are not read.
@@ -47,7 +47,7 @@ struct Stream {
 }
 
 struct Waiting {
-    slot: Arc<Slot<Framed>>,
+    reader: Reader<Framed>,
     _cancel_when_dropped: CancelGuard,
 }
 
@@ -61,11 +61,11 @@ impl Stream {
             if let (true, Some(end)) = (self.waiting.is_empty(), &mut end) {
                 return std::mem::replace(end, Ok(()));
             }
-            let first = self.waiting.front().map(|waiting| Arc::clone(&waiting.slot));
+            let first = self.waiting.front();
             let may_read = end.is_none() && self.waiting.len() < MAX_IN_FLIGHT;
             tokio::select! {
                 biased;
-                framed = wait(first.as_ref()), if first.is_some() => {
+                framed = wait(first), if first.is_some() => {
                     self.waiting.pop_front();
                     out.send(framed).await;
                 }
@@ -96,15 +96,15 @@ impl Stream {
         let slot = Arc::new(Slot::default());
         let sink = StreamSink { slot: Arc::clone(&slot), courier: Arc::clone(&self.front.courier) };
         let call = Call::new(parsed, arrival, Box::new(sink), &wire.inbox);
-        self.waiting.push_back(Waiting { slot, _cancel_when_dropped: call.guard() });
+        self.waiting.push_back(Waiting { reader: Reader(slot), _cancel_when_dropped: call.guard() });
         wire.submit(call);
         Ok(())
     }
 }
 
-async fn wait(slot: Option<&Arc<Slot<Framed>>>) -> Framed {
-    match slot {
-        Some(slot) => slot.wait().await,
+async fn wait(waiting: Option<&Waiting>) -> Framed {
+    match waiting {
+        Some(waiting) => waiting.reader.wait().await,
         None => std::future::pending().await,
     }
 }
