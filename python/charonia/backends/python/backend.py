@@ -114,8 +114,13 @@ class PythonBackend:
         return completed
 
     def _environment(self, context: ModelContext) -> Environment:
-        parameter = context.config.parameters.get(PARAMETER) if PARAMETER in context.config.parameters else None
-        value = parameter.string_value if parameter is not None else ""
+        parameters = context.config.parameters
+        value = parameters[PARAMETER].string_value if PARAMETER in parameters else ""
+        if value and _is_inline(context):
+            raise InvalidArgumentError(
+                f"model '{context.name}': an inline model runs in the server's own interpreter, "
+                f"so {PARAMETER} '{value}' can't be used; leave one of the two out"
+            )
         return self._environments.find(context.name, value, context.model_dir)
 
     def _supervise(self, context: ModelContext) -> Supervisor:

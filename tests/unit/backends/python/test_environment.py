@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from charonia.backends.python.environment import Environments
-from charonia.core.errors import InvalidArgumentError
+from charonia.core.errors import BackendError, InvalidArgumentError
 
 CODE = """
 import only_here
@@ -111,6 +111,24 @@ def test_what_is_wrong_is_named(tmp_path, value, text):
     environments.close()
     assert text in str(caught.value)
     assert not (tmp_path.parent / "evil.py").exists()
+
+
+def test_an_environment_without_numpy_says_so(workshop, tmp_path):
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "bare")], check=True)
+    with pytest.raises(BackendError, match=r"bare/bin/python \(Python 3\.\d+\) has no numpy"):
+        workshop.serve(CODE, parameters={PATH: str(tmp_path / "bare")})
+
+
+def test_an_interpreter_that_can_not_run_is_named(workshop, tmp_path):
+    folder = make_conda(tmp_path / "env")
+    (folder / "bin" / "python").write_text("#!/no/such/interpreter\n")
+    with pytest.raises(BackendError, match="can't start a process with .*env/bin/python"):
+        workshop.serve(CODE, parameters={PATH: str(folder)})
+
+
+def test_inline_models_can_have_none(workshop):
+    with pytest.raises(InvalidArgumentError, match="runs in the server's own interpreter"):
+        workshop.serve(CODE, form="inline", parameters={PATH: "/somewhere"})
 
 
 def test_none_is_the_servers_own():

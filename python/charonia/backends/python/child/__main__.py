@@ -1,39 +1,72 @@
 """Where a model's process starts: `python …/child <work socket> <events socket> <inputs> <outputs>` (descriptors).
 
 The folder itself must not be importable, or its files would hide the model's own modules of the same names; it becomes
-one package under a name that nobody else uses.
+one package under a name that nobody else uses. This file alone must be readable for interpreters that are too old, so
+that they can say so.
 """
 
+import importlib
 import importlib.util
+import marshal
 import os
 import signal
 import socket
+import struct
 import sys
 
 PACKAGE = "_charonia_child"
+_FAILED = 7  # wire.FAILED
 
 
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in the terminal is the server's; it ends its children itself
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [folder for folder in sys.path if os.path.abspath(folder) != here]
-    spec = importlib.util.spec_from_file_location(
-        PACKAGE, os.path.join(here, "__init__.py"), submodule_search_locations=[here]
-    )
+    descriptors = [int(text) for text in sys.argv[1:5]]
+    for fd in descriptors:
+        os.set_inheritable(fd, False)
+    problem = _problem()
+    if problem:
+        _refuse(descriptors[0], problem)
+        sys.exit(1)
+    _make_package(here)
+    _serve(*descriptors)
+
+
+def _problem() -> str:
+    """Why this interpreter can't serve a model, "" if it can."""
+    label = "{} (Python {}.{})".format(sys.executable, *sys.version_info[:2])
+    if sys.version_info < (3, 8):
+        return label + " is too old for Python models: 3.8 or newer is needed"
+    try:
+        import numpy  # noqa: F401
+    except ImportError as error:
+        return label + " has no numpy, which every Python model needs: " + str(error)
+    return ""
+
+
+def _refuse(work_fd: int, problem: str) -> None:
+    """Answer the first frame, whatever it is, with a failure."""
+    work = socket.socket(fileno=work_fd)
+    work.recv(65536)
+    meta = marshal.dumps(problem, 2)
+    work.sendall(struct.pack("<IIII", _FAILED, 0, len(meta), 0) + meta)
+
+
+def _make_package(here: str) -> None:
+    init = os.path.join(here, "__init__.py")
+    spec = importlib.util.spec_from_file_location(PACKAGE, init, submodule_search_locations=[here])
     assert spec is not None
     assert spec.loader is not None
     package = importlib.util.module_from_spec(spec)
     sys.modules[PACKAGE] = package
     spec.loader.exec_module(package)
-    _serve(*[int(text) for text in sys.argv[1:5]])
 
 
 def _serve(work_fd: int, events_fd: int, inputs_fd: int, outputs_fd: int) -> None:
     wire = importlib.import_module(PACKAGE + ".wire")
     arena = importlib.import_module(PACKAGE + ".arena")
     serve = importlib.import_module(PACKAGE + ".serve")
-    for fd in (work_fd, events_fd, inputs_fd, outputs_fd):
-        os.set_inheritable(fd, False)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # lines must not wait in a buffer
     sys.dont_write_bytecode = True  # the model repository is not ours to write into
