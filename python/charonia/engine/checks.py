@@ -10,6 +10,7 @@ from charonia.core.errors import InvalidArgumentError
 from charonia.core.request import InferRequest
 from charonia.core.reshape import Reshape
 from charonia.core.tensor import Tensor
+from charonia.core.text import shown
 from charonia.scheduling.queue import request_prefix
 
 # Enough for every shape bucket of a tokenised text model; a client that makes up shapes only costs a re-check.
@@ -75,13 +76,13 @@ class RequestCheck:
         for name in request.inputs:
             if name not in self._inputs:
                 raise InvalidArgumentError(
-                    f"unexpected inference input '{name}' for model '{self._model_name}', "
+                    f"unexpected inference input '{shown(name)}' for model '{self._model_name}', "
                     f"which has {_listed('input', self._inputs)}"
                 )
         for name in request.requested_outputs:
             if name not in self._outputs and self._outputs:
                 raise InvalidArgumentError(
-                    f"unexpected inference output '{name}' for model '{self._model_name}', "
+                    f"unexpected inference output '{shown(name)}' for model '{self._model_name}', "
                     f"which has {_listed('output', self._outputs)}"
                 )
         if len(set(request.requested_outputs)) != len(request.requested_outputs):
@@ -185,7 +186,7 @@ def _listed(what: str, names: Sequence[str] | dict[str, InputSpec] | frozenset[s
 
 
 def _quoted(names: Sequence[str] | dict[str, Tensor]) -> str:
-    return "[" + ",".join(f"'{name}'" for name in names) + "]"
+    return "[" + ",".join(f"'{shown(name)}'" for name in names) + "]"
 
 
 def _dims(dims: Sequence[int]) -> str:

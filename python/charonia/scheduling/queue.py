@@ -13,6 +13,7 @@ from enum import Enum
 
 from charonia.core.errors import QueueFullError
 from charonia.core.request import InferRequest, Queue
+from charonia.core.text import shown
 
 
 class TimeoutAction(Enum):
@@ -210,4 +211,4 @@ class RequestQueue:
 
 def request_prefix(request: InferRequest) -> str:
     """How messages about one request begin, so that a client finds it again."""
-    return f"[request id: {request.id or '<id_unknown>'}] "
+    return f"[request id: {shown(request.id) or '<id_unknown>'}] "
