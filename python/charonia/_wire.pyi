@@ -84,8 +84,20 @@ CallParts = tuple[
     int,
     int,
 ]
-"""(key, model_name, model_version, id, inputs, requested outputs' names, class counts by output or None, parameters, raw,
-arrival_ns, deadline_ns, signature, batch_dim)."""
+"""What a request says:
+
+- key: unique in this process; `take` names cancelled calls by it
+- model_name; model_version as written by the client, "" if none; id
+- inputs, in the request's order; duplicates are kept, so that the engine can refuse them
+- names of the requested outputs, in the request's order, duplicates kept
+- class counts of those outputs that ask for classification, None when none does
+- request parameters, None when there are none; `binary_data_output` is the wire's own and not among them
+- raw: a raw binary request (header length 0): one input whose name, datatype and shape come from the config
+- arrival_ns; deadline_ns, 0 for none
+- signature: hash of the inputs' names, datatypes, ranks and all dims but the first, and of the requested outputs;
+  64 bits, keyed per process
+- batch_dim: the first dim that all inputs share, -1 when they differ or one has rank 0
+"""
 
 @final
 class InferCall:
@@ -95,7 +107,7 @@ class InferCall:
     """
 
     def unpack(self) -> CallParts:
-        """What every request needs, in one crossing; the properties below give the same one by one."""
+        """What every request needs, in one crossing: a property each would cost more than all of them together."""
     @property
     def key(self) -> int:
         """Unique in this process; `take` names cancelled calls by it."""
@@ -105,36 +117,8 @@ class InferCall:
     @property
     def model_name(self) -> str: ...
     @property
-    def model_version(self) -> str:
-        """As written by the client, "" if none."""
-    @property
-    def id(self) -> str: ...
-    @property
-    def inputs(self) -> list[InputTensor]:
-        """In the request's order; duplicates are kept, so that the engine can refuse them."""
-    @property
-    def outputs(self) -> tuple[tuple[str, int], ...]:
-        """Requested outputs (name, classification count or 0), in the request's order, duplicates kept."""
-    @property
     def output_parameters(self) -> dict[str, dict[str, bool | int | float | str]] | None:
         """Other parameters of requested outputs, None when there are none."""
-    @property
-    def parameters(self) -> dict[str, bool | int | float | str] | None:
-        """Request parameters, None when there are none. `binary_data_output` is the wire's own and not among them."""
-    @property
-    def raw(self) -> bool:
-        """A raw binary request (header length 0): one input whose name, datatype and shape come from the config."""
-    @property
-    def arrival_ns(self) -> int: ...
-    @property
-    def deadline_ns(self) -> int:
-        """0 for none."""
-    @property
-    def signature(self) -> int:
-        """Hash of the inputs' names, datatypes, ranks and all dims but the first, and of the requested outputs; 64 bits, keyed per process."""
-    @property
-    def batch_dim(self) -> int:
-        """The first dim that all inputs share, -1 when they differ or one has rank 0."""
     @property
     def defect(self) -> tuple[int, str] | None:
         """(code, message) when the body is malformed in a way that needs no config to see; the inputs may be incomplete then.
@@ -142,7 +126,7 @@ class InferCall:
         Python answers with it after it has looked the model up, so that an unknown model stays a 404."""
     @property
     def headers(self) -> list[tuple[str, str]]:
-        """HTTP headers or gRPC metadata, names in the client's spelling where HTTP/1 keeps it; made on request."""
+        """HTTP headers or gRPC metadata, names in lower case; made on request."""
     @property
     def is_cancelled(self) -> bool: ...
 

@@ -43,7 +43,7 @@ impl InferCall {
             PyList::new(py, inputs.collect::<PyResult<Vec<_>>>()?)?.into_any(),
             PyTuple::new(py, parsed.outputs.iter().map(|output| pooled(py, &output.name)))?.into_any(),
             if classes.is_empty() { py.None().into_bound(py) } else { classes.into_any() },
-            self.parameters(py)?.map_or_else(|| py.None().into_bound(py), Bound::into_any),
+            parameters_to_python(py, &parsed.parameters)?.map_or_else(|| py.None().into_bound(py), Bound::into_any),
             PyBool::new(py, parsed.raw).to_owned().into_any(),
             request.arrival_ns.into_pyobject(py)?.into_any(),
             request.deadline_ns.into_pyobject(py)?.into_any(),
@@ -69,29 +69,6 @@ impl InferCall {
     }
 
     #[getter]
-    fn model_version<'py>(&self, py: Python<'py>) -> Bound<'py, PyString> {
-        pooled(py, &self.request().parsed.model_version)
-    }
-
-    #[getter]
-    fn id(&self) -> &str {
-        &self.request().parsed.id
-    }
-
-    #[getter]
-    fn inputs<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let request = &self.call.request;
-        let input = |index| Py::new(py, InputTensor { request: Arc::clone(request), index });
-        PyList::new(py, (0..request.parsed.inputs.len()).map(input).collect::<PyResult<Vec<_>>>()?)
-    }
-
-    #[getter]
-    fn outputs<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let outputs = self.request().parsed.outputs.iter();
-        PyTuple::new(py, outputs.map(|output| (pooled(py, &output.name), output.classification)).collect::<Vec<_>>())
-    }
-
-    #[getter]
     fn output_parameters<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         let all = PyDict::new(py);
         for output in &self.request().parsed.outputs {
@@ -100,36 +77,6 @@ impl InferCall {
             }
         }
         Ok((!all.is_empty()).then_some(all))
-    }
-
-    #[getter]
-    fn parameters<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
-        parameters_to_python(py, &self.request().parsed.parameters)
-    }
-
-    #[getter]
-    fn raw(&self) -> bool {
-        self.request().parsed.raw
-    }
-
-    #[getter]
-    fn arrival_ns(&self) -> u64 {
-        self.request().arrival_ns
-    }
-
-    #[getter]
-    fn deadline_ns(&self) -> u64 {
-        self.request().deadline_ns
-    }
-
-    #[getter]
-    fn signature(&self) -> u64 {
-        self.request().signature
-    }
-
-    #[getter]
-    fn batch_dim(&self) -> i64 {
-        self.request().batch_dim
     }
 
     #[getter]

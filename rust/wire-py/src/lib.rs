@@ -31,11 +31,12 @@ mod _wire {
     use pyo3::prelude::*;
     use pyo3::types::PyTuple;
 
-    /// The stub's two aliases for tuples exist at run time too, so that they can be imported.
+    /// The stub's aliases for tuples exist at run time too, so that they can be imported.
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        module.add("Output", module.py().get_type::<PyTuple>())?;
-        module.add("Reply", module.py().get_type::<PyTuple>())?;
+        for alias in ["CallParts", "InputParts", "Output", "Reply"] {
+            module.add(alias, module.py().get_type::<PyTuple>())?;
+        }
         // The stub is the list of names.
         module.delattr("__all__")
     }
