@@ -3,32 +3,45 @@
 use std::future::poll_fn;
 use std::pin::Pin;
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::Bytes;
 use http_body::Body;
 use hyper::body::Incoming;
 
 use super::compression;
 use crate::budget::Permit;
 use crate::http::compress::Coding;
+use crate::http::pool::Buffer;
 use crate::reply::Failure;
 use crate::status::Code;
+use crate::tensor::check::invalid;
 use crate::wire::Wire;
 
 /// Flag and length before each message.
 pub const PREFIX_BYTES: usize = 5;
 
-/// No more than this is reserved on a client's word alone; beyond it the buffer grows with what really comes.
-const MAX_TRUSTED_RESERVE: usize = 1 << 20;
+/// A client may announce more than it sends: no more than this is reserved before it comes.
+const MAX_TRUSTED_BYTES: usize = 16 << 20;
 
 /// Reads one message after another from a request body. A message that came in one piece is not copied.
+///
+/// All that was read is kept here, so a read that is given up may be begun again.
 pub struct MessageReader {
     body: Incoming,
     limit_bytes: usize,
-    /// What was received and not handed out yet, when it is one piece.
+    /// What was received and not used yet.
     piece: Bytes,
-    /// The same, when it had to be joined.
-    joined: BytesMut,
-    ended: bool,
+    prefix: [u8; PREFIX_BYTES],
+    prefix_filled: usize,
+    current: Option<Current>,
+}
+
+/// A message whose prefix was read.
+struct Current {
+    length: usize,
+    is_compressed: bool,
+    permit: Permit,
+    /// Where its pieces are joined, when it comes in several.
+    joined: Option<Buffer>,
 }
 
 /// One message as it was sent, and the bytes of the budget that it holds.
@@ -40,13 +53,19 @@ pub struct Received {
 
 impl MessageReader {
     pub fn new(wire: &Wire, body: Incoming) -> Self {
-        let limit_bytes = wire.options.grpc_max_message_bytes;
-        Self { body, limit_bytes, piece: Bytes::new(), joined: BytesMut::new(), ended: false }
+        Self {
+            body,
+            limit_bytes: wire.options.grpc_max_message_bytes,
+            piece: Bytes::new(),
+            prefix: [0; PREFIX_BYTES],
+            prefix_filled: 0,
+            current: None,
+        }
     }
 
     /// The message of a unary call.
     pub async fn one(&mut self, wire: &Wire) -> Result<Received, Failure> {
-        self.next(wire).await?.ok_or_else(|| invalid("the request has no message".to_owned()))
+        self.next(wire).await?.ok_or_else(|| invalid("the request has no message"))
     }
 
     /// The next message, None at the end of the body.
@@ -54,15 +73,42 @@ impl MessageReader {
     /// Fails with `RESOURCE_EXHAUSTED` for a message over the limit, `UNAVAILABLE` when the server holds too many bytes
     /// already, `INVALID_ARGUMENT` for broken framing and `CANCELLED` when the client has gone.
     pub async fn next(&mut self, wire: &Wire) -> Result<Option<Received>, Failure> {
-        if !self.fill(PREFIX_BYTES).await? {
-            return match self.available() {
-                0 => Ok(None),
-                got => {
-                    Err(invalid(format!("the request ended after {got} of {PREFIX_BYTES} bytes of a message's prefix")))
-                }
-            };
+        if self.current.is_none() {
+            if !self.read_prefix().await? {
+                return Ok(None);
+            }
+            self.current = Some(self.admit(wire).await?);
+            self.prefix_filled = 0;
         }
-        let (flag, length) = self.prefix();
+        let message = self.read_message(wire).await?;
+        let received = self.current.take().map(|Current { is_compressed, permit, .. }| Received {
+            message,
+            is_compressed,
+            permit,
+        });
+        Ok(received)
+    }
+
+    /// False at the end of the body.
+    async fn read_prefix(&mut self) -> Result<bool, Failure> {
+        while self.prefix_filled < PREFIX_BYTES {
+            if self.piece.is_empty() && !self.pull().await? {
+                return match self.prefix_filled {
+                    0 => Ok(false),
+                    got => Err(ended_early(got, PREFIX_BYTES, "a message's prefix")),
+                };
+            }
+            let part = self.piece.split_to(self.piece.len().min(PREFIX_BYTES - self.prefix_filled));
+            self.prefix[self.prefix_filled..][..part.len()].copy_from_slice(&part);
+            self.prefix_filled += part.len();
+        }
+        Ok(true)
+    }
+
+    /// What the prefix announces, if there is room for it.
+    async fn admit(&self, wire: &Wire) -> Result<Current, Failure> {
+        let [flag, length @ ..] = self.prefix;
+        let length = u32::from_be_bytes(length) as usize;
         if flag > 1 {
             return Err(invalid(format!("a message's prefix has the flag {flag}, expected 0 or 1")));
         }
@@ -73,62 +119,45 @@ impl MessageReader {
         if !permit.grow(length).await {
             return Err(over_budget());
         }
-        if !self.fill(PREFIX_BYTES + length).await? {
-            let got = self.available() - PREFIX_BYTES;
-            return Err(invalid(format!("the request ended after {got} of {length} bytes of a message")));
-        }
-        let mut message = self.take(PREFIX_BYTES + length);
-        message.advance(PREFIX_BYTES);
-        Ok(Some(Received { message, is_compressed: flag == 1, permit }))
+        Ok(Current { length, is_compressed: flag == 1, permit, joined: None })
     }
 
-    fn available(&self) -> usize {
-        self.piece.len() + self.joined.len()
-    }
-
-    /// Read until `wanted` bytes are there; false if the body ends before.
-    async fn fill(&mut self, wanted: usize) -> Result<bool, Failure> {
-        while self.available() < wanted {
-            if self.ended {
-                return Ok(false);
+    async fn read_message(&mut self, wire: &Wire) -> Result<Bytes, Failure> {
+        loop {
+            let Some(Current { length, joined, .. }) = &mut self.current else { return Ok(Bytes::new()) };
+            let filled = joined.as_ref().map_or(0, Buffer::filled);
+            if joined.is_none() && self.piece.len() >= *length {
+                return Ok(self.piece.split_to(*length));
             }
+            if !self.piece.is_empty() {
+                let part = self.piece.split_to(self.piece.len().min(*length - filled));
+                // A large raw tensor is the last thing in its message, so aligned ends make for aligned tensors.
+                let buffer = || wire.bodies.buffer((*length).min(MAX_TRUSTED_BYTES), *length);
+                joined.get_or_insert_with(buffer).extend(&part);
+            }
+            if let Some(whole) = joined.take_if(|joined| joined.filled() == *length) {
+                return Ok(whole.freeze());
+            }
+            let (length, filled) = (*length, joined.as_ref().map_or(0, Buffer::filled));
+            if self.piece.is_empty() && !self.pull().await? {
+                return Err(ended_early(filled, length, "a message"));
+            }
+        }
+    }
+
+    /// Receive the next piece; false when there is none.
+    async fn pull(&mut self) -> Result<bool, Failure> {
+        loop {
             match poll_fn(|context| Pin::new(&mut self.body).poll_frame(context)).await {
-                None => self.ended = true,
+                None => return Ok(false),
                 Some(Err(error)) => return Err(cut_off(&error)),
                 Some(Ok(frame)) => {
-                    if let Ok(data) = frame.into_data() {
-                        self.append(data, wanted);
+                    if let Some(piece) = frame.into_data().ok().filter(|piece| !piece.is_empty()) {
+                        self.piece = piece;
+                        return Ok(true);
                     }
                 }
             }
-        }
-        Ok(true)
-    }
-
-    fn append(&mut self, data: Bytes, wanted: usize) {
-        if self.available() == 0 {
-            self.piece = data;
-            return;
-        }
-        if !self.piece.is_empty() {
-            let piece = std::mem::take(&mut self.piece);
-            self.joined.reserve(wanted.min(piece.len() + data.len() + MAX_TRUSTED_RESERVE));
-            self.joined.extend_from_slice(&piece);
-        }
-        self.joined.extend_from_slice(&data);
-    }
-
-    fn prefix(&self) -> (u8, usize) {
-        let source = if self.piece.is_empty() { &self.joined[..] } else { &self.piece[..] };
-        let length = u32::from_be_bytes([source[1], source[2], source[3], source[4]]);
-        (source[0], length as usize)
-    }
-
-    fn take(&mut self, bytes: usize) -> Bytes {
-        if self.piece.is_empty() {
-            self.joined.split_to(bytes).freeze()
-        } else {
-            self.piece.split_to(bytes)
         }
     }
 }
@@ -149,8 +178,9 @@ impl Received {
     }
 }
 
-fn invalid(message: String) -> Failure {
-    Failure::new(Code::INVALID_ARGUMENT, message)
+#[cold]
+fn ended_early(got: usize, expected: usize, what: &str) -> Failure {
+    invalid(format!("the request ended after {got} of {expected} bytes of {what}"))
 }
 
 #[cold]

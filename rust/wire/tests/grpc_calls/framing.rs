@@ -4,7 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
+use charonia_wire::courier::Wakes;
+use charonia_wire::inbox::Item;
 use charonia_wire::options::Options;
+use charonia_wire::status::Code as WireCode;
 use prost::Message;
 
 use crate::raw::Raw;
@@ -30,6 +33,20 @@ async fn a_message_in_many_pieces() {
     for size in [1, 3, 5, 6, 100] {
         let pieces = whole.chunks(size).map(Bytes::copy_from_slice).collect();
         assert_eq!(status(&server, pieces).await.0, "0", "pieces of {size}");
+    }
+}
+
+#[tokio::test]
+async fn a_joined_message_ends_aligned() {
+    let server = Running::start(|item| {
+        let Item::Call(call) = item else { return };
+        let address = call.request.parsed.inputs[0].data.as_ptr().addr();
+        call.fail(WireCode(i32::from(address % 64 != 0)), "the input is not aligned", &mut Wakes::default());
+    });
+    let whole = framed(0, &raw_request(1 << 16).encode_to_vec());
+    for size in [1_001, 100_000] {
+        let pieces = whole.chunks(size).map(Bytes::copy_from_slice).collect();
+        assert_eq!(status(&server, pieces).await.0, "0");
     }
 }
 
