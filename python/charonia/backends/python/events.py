@@ -79,8 +79,8 @@ class ModelEvents:
         for operation, arguments in casts:
             try:
                 self.call(operation, arguments)
-            except CharoniaError as error:
-                self._log.error(str(error))
+            except Exception as error:
+                self._log.error(f"{operation} failed: {error}")
 
     def frame(self, events: wire.Channel, frame: wire.Frame) -> None:
         """One frame of the events channel."""
@@ -100,8 +100,9 @@ class ModelEvents:
         try:
             try:
                 result = self.call(operation, arguments)
-            except CharoniaError as error:
-                events.send(wire.FAILED, frame.correlation, str(error))
+            except Exception as error:  # whatever it is, the model's thread waits for an answer
+                text = str(error) if isinstance(error, CharoniaError) else f"{type(error).__name__}: {error}"
+                events.send(wire.FAILED, frame.correlation, text)
             else:
                 events.send(wire.DONE, frame.correlation, result)
         except wire.LinkClosed:

@@ -2,6 +2,7 @@
 
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -35,6 +36,7 @@ class InlineProgram:
     def __init__(self, files: ModelFiles, events: ModelEvents, log: Log) -> None:
         self._files = files
         self._events = events
+        self.runtime = InlineRuntime(str(files.version_dir), events)
         self._log = log
         self._lock = threading.Lock()
         self._scope: Scope | None = None
@@ -44,8 +46,7 @@ class InlineProgram:
         """The model's module, imported at the first call. Raises ModelFailure."""
         with self._lock:
             if self._module is None:
-                runtime = _InlineRuntime(str(self._files.version_dir), self._events)
-                provided = {MODULE_NAME: build_module(runtime)}
+                provided = {MODULE_NAME: build_module(self.runtime)}
                 # In a terminal it is the builtin itself: a function of ours would be the frame that the debugger shows.
                 stop = breakpoint if _has_terminal() else self._pass_over_breakpoint
                 self._scope = Scope(self._files.folders, provided, stop)
@@ -90,6 +91,7 @@ class InlineInstance:
         """Raises BackendError when the model can't be imported or initialized."""
         self.health_changed: Callable[[], None] = _nothing
         self._label = label
+        self._program = program
         self._output_names = output_names
         self._check = check
         self._log = log
@@ -106,6 +108,8 @@ class InlineInstance:
             results = self._model.execute(requests)
         except ModelFailure as failure:
             raise BackendError(str(failure)) from None
+        finally:
+            self._program.runtime.remove_dropped()
         batch.outputs_ready()
         for request, result in zip(batch.requests, results, strict=True):
             self._answer(batch, request, result)
@@ -160,24 +164,35 @@ def complete_inline(context: ModelContext, files: ModelFiles, config_json: str) 
         program.close()
 
 
-class _InlineRuntime:
+class InlineRuntime:
     """`Runtime` without a process in between."""
 
     def __init__(self, model_dir: str, events: ModelEvents) -> None:
         self.model_dir = model_dir
         self._events = events
+        self._removals: deque[tuple[Any, ...]] = deque()
 
     def log(self, level: str, message: str, file: str, line: int) -> None:
         self._events.log(level, message, file, line)
 
     def call(self, operation: str, *arguments: Any) -> Any:
+        self.remove_dropped()
         try:
             return self._events.call(operation, arguments)
         except CharoniaError as error:
             raise TritonModelException(str(error)) from None
 
     def cast(self, operation: str, *arguments: Any) -> None:
-        self._events.casts([(operation, arguments)])
+        if operation == "metric.remove":
+            # This comes out of the garbage collector, maybe while this very thread holds the lock of the metrics.
+            self._removals.append(arguments)
+        else:
+            self._events.casts([(operation, arguments)])
+
+    def remove_dropped(self) -> None:
+        """Take away the metrics that the model has dropped."""
+        while self._removals:
+            self._events.casts([("metric.remove", self._removals.popleft())])
 
 
 class _InlinePacker(Packer):

@@ -122,7 +122,7 @@ def test_an_environment_without_numpy_says_so(workshop, tmp_path):
 def test_an_interpreter_that_can_not_run_is_named(workshop, tmp_path):
     folder = make_conda(tmp_path / "env")
     (folder / "bin" / "python").write_text("#!/no/such/interpreter\n")
-    with pytest.raises(BackendError, match="can't start a process with .*env/bin/python"):
+    with pytest.raises(BackendError, match=r"can't start a process with .*env/bin/python"):
         workshop.serve(CODE, parameters={PATH: str(folder)})
 
 

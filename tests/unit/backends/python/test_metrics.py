@@ -1,5 +1,8 @@
 """Metrics of a model's own, in both forms."""
 
+import gc
+import threading
+
 import numpy as np
 import pytest
 
@@ -89,6 +92,27 @@ def test_wrong_use_raises_in_the_model(serve, body, text):
     """
     found = serve(code, outputs="Y:TYPE_STRING:1").call(**X)["Y"][0].decode()
     assert text in found
+
+
+def test_the_garbage_collector_may_drop_a_metric_at_any_moment(serve, workshop):
+    code = """
+    class TritonPythonModel:
+        def execute(self, requests):
+            metric = pb_utils.MetricFamily("brief", "b", pb_utils.MetricFamily.COUNTER).Metric()
+            metric.itself = metric
+            return [pb_utils.InferenceResponse([pb_utils.Tensor("Y", np.zeros(1, np.float32))])]
+    """
+    served = serve(code)
+    served.call(**X)
+
+    def collect():
+        with workshop.metrics._lock:
+            gc.collect()
+
+    thread = threading.Thread(target=collect, daemon=True)
+    thread.start()
+    thread.join(20)
+    assert not thread.is_alive()
 
 
 def test_threads_of_a_model_may_count_between_batches(serve, workshop):

@@ -1,4 +1,4 @@
-"""Python-based backends: one `model.py` in the backend's folder serves models that have only a configuration and weights."""
+"""Python-based backends: one `model.py` in the backend's folder serves models that have none of their own."""
 
 import numpy as np
 import pytest

@@ -36,7 +36,7 @@ def main() -> None:
 def _problem() -> str:
     """Why this interpreter can't serve a model, "" if it can."""
     label = "{} (Python {}.{})".format(sys.executable, *sys.version_info[:2])
-    if sys.version_info < (3, 8):
+    if sys.version_info < (3, 8):  # noqa: UP036
         return label + " is too old for Python models: 3.8 or newer is needed"
     try:
         import numpy  # noqa: F401
