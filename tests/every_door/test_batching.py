@@ -182,6 +182,15 @@ def test_batched_answers_equal_unbatched_ones_through_every_door(joining, client
     assert joining.model("mlp").statistics().execution_count == 1
 
 
+def test_text_that_one_backend_can_not_take_never_harms_the_neighbour(joining):
+    """ONNX Runtime's Python interface takes either form alone, and not both in one tensor."""
+    model = joining.model("BYTES")
+    odd = model.submit({"INPUT0": np.array([[b"\xff"]] * 4, np.object_)})
+    good = model.submit({"INPUT0": np.array([[b"a\0b"]] * 4, np.object_)})
+    assert good.result(PATIENCE_S).outputs["OUTPUT0"].numpy().tolist() == [[b"a\0b"]] * 4
+    assert odd.exception(PATIENCE_S) is not None
+
+
 def text_only(array):
     """Text that JSON can carry."""
     if array.dtype == np.object_:
