@@ -173,6 +173,22 @@ fn answers_are_compressed_when_the_client_asks() {
 }
 
 #[test]
+fn what_is_no_request_is_answered_and_the_connection_ends() {
+    let server = start(|_| {});
+    let many = format!("GET / HTTP/1.1\r\n{}\r\n", "X: y\r\n".repeat(200));
+    let long = format!("GET /{} HTTP/1.1\r\n\r\n", "a".repeat(70_000));
+    let lie = format!("{INFER} HTTP/1.1\r\nContent-Length: -5\r\n\r\n");
+    let cases =
+        [("GET / HTTP/1.1\r\nA b\r\n\r\n", 400), (lie.as_str(), 400), (many.as_str(), 431), (long.as_str(), 414)];
+    for (bytes, status) in cases {
+        let mut client = Client::new(&server);
+        client.send(bytes.as_bytes());
+        assert_eq!(client.answer().status, status, "{bytes:.30}");
+        assert!(client.is_closed());
+    }
+}
+
+#[test]
 fn health_is_what_was_published() {
     let server = start(|_| {});
     let mut client = Client::new(&server);

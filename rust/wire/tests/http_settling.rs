@@ -80,6 +80,20 @@ fn a_second_reply_is_counted_and_ignored() {
 }
 
 #[test]
+fn an_answer_does_not_wait_for_the_next_request_on_its_connection() {
+    let server = start(|_| {});
+    let mut client = Client::new(&server);
+    submit(&mut client);
+    submit(&mut client);
+    echo_call(&next_call(&server), &mut Wakes::default());
+    assert_eq!(client.answer().status, 200);
+    let second = next_call(&server);
+    assert!(!second.is_cancelled());
+    echo_call(&second, &mut Wakes::default());
+    assert_eq!(client.answer().status, 200);
+}
+
+#[test]
 fn a_full_inbox_refuses() {
     let server = start(|options| options.inbox_max_calls = 1);
     let (mut first, mut second) = (Client::new(&server), Client::new(&server));

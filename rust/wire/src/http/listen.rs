@@ -56,7 +56,8 @@ struct Acceptor {
 impl Acceptor {
     fn new(wire: Arc<Wire>, kind: Listener, courier: Arc<Courier>) -> Self {
         let mut builder = Builder::new(TokioExecutor::new());
-        builder.http1().header_read_timeout(None).pipeline_flush(true);
+        // No pipeline_flush: it would keep an answer back until the one after it is there.
+        builder.http1().header_read_timeout(None);
         let mut http2 = builder.http2();
         http2.initial_connection_window_size(WINDOW_BYTES);
         http2.initial_stream_window_size(WINDOW_BYTES).max_concurrent_streams(1024);
