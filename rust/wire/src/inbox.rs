@@ -224,12 +224,7 @@ impl Inbox {
         self.collect_route(state, route, max_items)
     }
 
-    fn collect_route(
-        &self,
-        mut state: MutexGuard<'_, State>,
-        route: Route,
-        max_items: usize,
-    ) -> (Vec<Call>, Retired) {
+    fn collect_route(&self, mut state: MutexGuard<'_, State>, route: Route, max_items: usize) -> (Vec<Call>, Retired) {
         let retired = std::mem::take(&mut state.retired);
         let attended = state.routes.entry(route).or_default();
         attended.expected = false;
@@ -270,7 +265,8 @@ impl Inbox {
             (!published(route) && attended.waiters.is_empty()).then_some(route)
         };
         let gone: Vec<Route> = state.routes.iter().filter_map(gone).collect();
-        let left: Vec<Call> = gone.iter().filter_map(|route| state.routes.remove(route)).flat_map(|a| a.calls).collect();
+        let left: Vec<Call> =
+            gone.iter().filter_map(|route| state.routes.remove(route)).flat_map(|a| a.calls).collect();
         state.items.extend(left.into_iter().map(Item::Call));
         self.ring(state);
     }
