@@ -134,6 +134,20 @@ def test_preserved_order_holds_the_faster_instances_answer_back(gated):
     assert answered == [1, 2, 3]
 
 
+def test_preserved_order_waits_for_nobody_who_left(gated):
+    served = gated(ORDERED % "true", doors=(1, 2, 4))
+    first, second = served.send(1), served.send(2)
+    assert {served.gate.next_entered()["values"][0] for _ in range(2)} == {1, 2}
+    third, fourth = served.send(3), served.send(4)
+    assert third.cancel()
+    served.gate.open(door=2)
+    assert served.gate.next_entered()["values"] == [4]
+    assert first.cancel()  # it is executed all the same, and the order still holds
+    served.gate.open(door=4)
+    served.gate.open(door=1)
+    assert (value_of(second), value_of(fourth)) == (2, 4)
+
+
 def test_without_preserved_order_the_faster_answer_comes_first(gated):
     served = gated(ORDERED % "false", doors=(1, 2))
     first, second = served.send(1), served.send(2)

@@ -1,5 +1,6 @@
 """Who no longer wants an answer leaves the queue at once, by whatever door, and disturbs nobody."""
 
+import asyncio
 import json
 import socket
 import threading
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from charonia.core.errors import CancelledError
+from charonia.core.request import InferRequest
 from tests.every_door.raw import RawGrpc, http_request, infer_pb2, one_input
 from tests.every_door.served import row, value_of
 from tests.every_door.watched import WatchedQueue
@@ -70,6 +72,18 @@ def by_cancelling_the_future(served, watched):
     assert future.cancel()
 
 
+def by_cancelling_the_task(served, watched):
+    async def ask():
+        task = asyncio.ensure_future(served.model.infer_async(row(9)))
+        await asyncio.sleep(0)  # lets the task start, which queues the request
+        watched.wait_queued()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(ask())
+
+
 WAYS = (
     by_closing_http,
     by_resetting_http,
@@ -77,6 +91,7 @@ WAYS = (
     by_a_deadline,
     by_closing_the_channel,
     by_cancelling_the_future,
+    by_cancelling_the_task,
 )
 
 
@@ -113,21 +128,17 @@ def test_one_in_the_middle_of_a_growing_batch_leaves_its_neighbours(gated, way):
     assert served.batch_statistics() == {3: 1}
 
 
+@pytest.mark.parametrize("form", ["inline", "isolated"])
 @pytest.mark.parametrize("way", [by_closing_http, by_cancelling_grpc, by_closing_the_channel])
-def test_a_model_that_is_executing_sees_that_nobody_waits(gated, way):
-    served = gated(BATCHING)
+def test_a_model_that_is_executing_sees_that_nobody_waits(gated, monkeypatch, way, form):
+    served = gated(BATCHING, form=form)
     watched = WatchedQueue(served.model)
-    seen = threading.Event()
-    submit = served.model.loaded.scheduler.enqueue
-
-    def enqueue(request):
-        request.on_cancel(seen.set)
-        submit(request)
-
-    served.model.loaded.scheduler.enqueue = enqueue
+    told = threading.Event()
+    cancel = InferRequest.cancel
+    monkeypatch.setattr(InferRequest, "cancel", lambda request: (cancel(request), told.set()))
     watched.wait_queued = lambda inner=watched.wait_queued: (inner(), served.gate.next_entered())
     way(served, watched)
-    assert seen.wait(PATIENCE_S)
+    assert told.wait(PATIENCE_S)
     served.gate.open()
     assert served.gate.next_left()["cancelled"] == [True]
     served.gate.open()

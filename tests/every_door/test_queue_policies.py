@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from charonia.core.errors import InvalidArgumentError, QueueFullError, QueueTimeoutError
-from tests.every_door.doors import DOORS
+from tests.every_door.doors import DOORS, RefusedError
 from tests.every_door.served import LONG_US, ask, row, value_of
 from tests.every_door.watched import WatchedQueue
 from tests.models.gated import PATIENCE_S
@@ -50,6 +50,45 @@ def test_a_full_queue_refuses_at_once(gated):
     served.gate.open_for_good()
     assert [value_of(future) for future in futures[:8]] == list(range(1, 9))
     assert served.model.statistics().inference["fail"].count == 2
+
+
+@pytest.mark.parametrize("name", DOORS)
+def test_refusals_of_the_queue_reach_every_door(gated, name):
+    served = gated(
+        "max_batch_size: 1 dynamic_batching { default_queue_policy { max_queue_size: 1 allow_timeout_override: true } }"
+    )
+    served.occupy()
+    with pytest.raises(RefusedError, match=r"Request timeout expired.*'m'") as late:
+        ask(name, served.server, "m", row(1), timeout_us=1000)
+    waiting = served.send(2)
+    with pytest.raises(RefusedError, match=r"Exceeds maximum queue size.*'m'") as full:
+        ask(name, served.server, "m", row(3), id="the third")
+    assert (late.value.code, full.value.code) == ("UNAVAILABLE", "UNAVAILABLE")
+    assert "the third" in str(full.value)
+    served.gate.open_for_good()
+    assert value_of(waiting) == 2
+    np.testing.assert_array_equal(ask(name, served.server, "m", row(4))["OUT"], [[4]])
+
+
+def test_each_level_has_its_own_policy(gated):
+    served = gated(
+        """
+        max_batch_size: 1
+        dynamic_batching {
+          priority_levels: 2
+          default_priority_level: 2
+          default_queue_policy { max_queue_size: 3 }
+          priority_queue_policy { key: 1 value { max_queue_size: 1 } }
+        }
+        """
+    )
+    served.occupy()
+    urgent = [served.send(value, priority=1) for value in (1, 2)]
+    usual = [served.send(value) for value in (3, 4, 5, 6)]
+    assert isinstance(urgent[1].exception(PATIENCE_S), QueueFullError)
+    assert isinstance(usual[3].exception(PATIENCE_S), QueueFullError)
+    served.gate.open_for_good()
+    assert [value_of(future) for future in (urgent[0], *usual[:3])] == [1, 3, 4, 5]
 
 
 def test_a_place_in_the_queue_is_free_when_its_request_is_cancelled(gated):

@@ -1,5 +1,11 @@
 """W1: an image classifier in a repository, as the guides lay it out, served by the command and asked by real tools."""
 
+import queue
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
 import numpy as np
 import pytest
 import tritonclient.http as httpclient
@@ -7,6 +13,7 @@ import tritonclient.http as httpclient
 from charonia.backends.gpus import visible_gpus
 from tests.models import onnx_models
 from tests.models.repository import write_config
+from tests.system.conftest import Serving
 
 CONFIG = """
     # An image classifier. Written for a TensorRT engine; here the same network as ONNX.
@@ -73,6 +80,30 @@ def test_as_told(lay_out, serve, kind, flags):
         assert "GPU" in server.text
     server.signal()
     assert server.exit_code() == 0
+
+
+class Tritonserver(Serving):
+    """The command under the name that start scripts have."""
+
+    def __init__(self, *flags):
+        ports = [f"--{name}-port=0" for name in ("http", "grpc", "metrics")]
+        program = Path(sys.executable).parent / "tritonserver"
+        self.process = subprocess.Popen([program, *ports, *flags], stderr=subprocess.PIPE, text=True, bufsize=1)
+        self.log, self.ports = [], {}
+        self._lines = queue.Queue()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+
+def test_under_its_other_name(lay_out):
+    server = Tritonserver(lay_out("KIND_CPU"))
+    try:
+        server.started()
+        assert server.ask("GET", "/v2/health/ready").status == 200
+        server.signal()
+        assert server.exit_code() == 0
+    finally:
+        server.close()
 
 
 @pytest.mark.skipif(bool(visible_gpus()), reason="this machine has a GPU, so the group is served by it")
