@@ -42,7 +42,7 @@ class Environments:
             InvalidArgumentError: it does not exist, has no interpreter, or can't be unpacked.
         """
         if not value:
-            return Environment(sys.executable)
+            return Environment(sys.executable or "python3")  # a program that embeds Python may have none to name
         path = _resolve(model, value, model_dir)
         if not path.is_dir():
             path = self._unpacked(model, path)

@@ -213,7 +213,8 @@ class IsolatedInstance:
             if delay_s is None:
                 self._give_up(reason)
                 return
-            self._plan.log.error(f"{self._plan.label}: {reason}; it is started again in {delay_s:g} s")
+            when = f"in {delay_s:g} s" if delay_s else "at once"
+            self._plan.log.error(f"{self._plan.label}: {reason}; it is started again {when}")
             if self._closing.wait(delay_s):
                 return
             try:

@@ -48,6 +48,7 @@ class ChildProcess:
     def __init__(self, name: str, interpreter: str, environment: Mapping[str, str]) -> None:
         self.name = name
         self.exited = threading.Event()
+        self._closing = threading.Lock()
         work, work_child = socket.socketpair()
         events, events_child = socket.socketpair()
         inputs, outputs = shared_file("charonia inputs"), shared_file("charonia outputs")
@@ -64,8 +65,10 @@ class ChildProcess:
                 start_new_session=True,
             )
         except OSError:
-            for fd in self._files:
+            for fd in (inputs, outputs):
                 os.close(fd)
+            work.close()
+            events.close()
             raise
         finally:
             work_child.close()
@@ -129,11 +132,12 @@ class ChildProcess:
 
     def close(self) -> None:
         """Free descriptors. Memory that lent outputs still use stays mapped until they have gone."""
+        with self._closing:
+            files, self._files = self._files, ()
         self.work.close()
         self.events.close()
-        for fd in self._files:
+        for fd in files:
             os.close(fd)
-        self._files = ()
 
 
 def describe_exit(returncode: int | None) -> str:

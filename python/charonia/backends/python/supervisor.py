@@ -11,6 +11,8 @@ from charonia.backends.python.child.wire import Frame, LinkClosed
 from charonia.backends.python.process import ChildProcess
 from charonia.core.log import Log
 
+_STOP_WAIT_S = 5.0
+
 
 class Owner(Protocol):
     """Who is told. Called on the supervisor's thread: must not block."""
@@ -41,19 +43,22 @@ class Supervisor:
         self._wake_there.send(b"x")
 
     def close(self) -> None:
-        """Stop the thread. All processes must have ended; what still runs is no longer watched."""
+        """Stop the thread once every process has ended: all must have been killed or told to end."""
         with self._lock:
             self._closing = True
             thread = self._thread
         self._wake_there.send(b"x")
         if thread is not None:
-            thread.join()
+            thread.join(_STOP_WAIT_S)
+            if thread.is_alive():
+                self._log.error("a killed process of a Python model has not ended, it is no longer watched")
+                return
         self._selector.close()
         self._wake_here.close()
         self._wake_there.close()
 
     def _run(self) -> None:
-        while not self._closing:
+        while not self._closing or len(self._selector.get_map()) > 1:  # the first one is what wakes this thread
             for key, _ in self._selector.select():
                 handle: Callable[[], None] = key.data
                 try:
