@@ -12,6 +12,7 @@ use super::answer::{self, Answer};
 use super::encode::{self, Framed};
 use super::frame::MessageReader;
 use super::service::Front;
+use super::stalled::Outbox;
 use super::{compression, decode, timeout};
 use crate::call::{Arrival, Call, Protocol, Request};
 use crate::courier::{Courier, Wakes};
@@ -20,10 +21,11 @@ use crate::slot::{Reader, Slot};
 use crate::status::Code;
 use crate::wire::monotonic_ns;
 
-pub async fn answer(front: &Front, headers: HeaderMap, body: Incoming) -> Answer {
+pub async fn answer(front: &Front, outbox: &Arc<Outbox>, headers: HeaderMap, body: Incoming) -> Answer {
     let limit = timeout::of_request(&headers);
     let work = pin!(infer(front, headers, body, limit));
-    answer::unary(within(limit, work).await)
+    let framed = within(limit, work).await;
+    answer::unary(framed.map(|framed| Framed { chunks: outbox.track(framed.chunks), ..framed }))
 }
 
 /// Run `work` no longer than the client is willing to wait. What it waits for is cancelled when it is dropped.
@@ -68,7 +70,7 @@ async fn infer(front: &Front, headers: HeaderMap, body: Incoming, limit: Option<
     let _cancel_when_dropped = call.guard();
     let reader = Reader(slot);
     wire.submit(call);
-    let framed = reader.wait().await?;
+    let framed = reader.wait_awake(|| wire.is_nearly_idle()).await?;
     match answer_coding {
         None => Ok(framed),
         Some(coding) => Ok(compression::deflate(coding, framed).await),

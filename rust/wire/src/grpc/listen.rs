@@ -10,6 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
 use super::service::{self, Front};
+use super::stalled::Outbox;
 use crate::courier::Courier;
 use crate::http::stalled::Impatient;
 use crate::wire::{Phase, Wire};
@@ -20,8 +21,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// How much a client may send before it was read: a large tensor needs no round trip in between.
 const WINDOW_BYTES: u32 = 16 << 20;
 
-/// The largest frame a client may send. A message in one frame is used where it lies; in several it is joined first.
-const MAX_FRAME_BYTES: u32 = 4 << 20;
+/// The largest frame a client may send. Larger ones cost more memory and were not faster.
+const MAX_FRAME_BYTES: u32 = 1 << 20;
 
 /// What a stream may have written that the connection did not send yet.
 const SEND_BUFFER_BYTES: usize = 1 << 20;
@@ -76,15 +77,18 @@ fn start(front: Arc<Front>, stream: TcpStream, alive: mpsc::Sender<()>) {
 async fn keep(front: &Arc<Front>, stream: TcpStream) {
     let patience = Duration::from_millis(front.wire.options.write_timeout_ms);
     let stream = TokioIo::new(Impatient::new(stream, patience));
-    let answer = service_fn(|request| service::answer(Arc::clone(front), request));
+    let outbox = Arc::new(Outbox::default());
+    let answer = service_fn(|request| service::answer(Arc::clone(front), Arc::clone(&outbox), request));
     let mut served = std::pin::pin!(builder().serve_connection(stream, answer));
     let mut phase = front.wire.phase.subscribe();
     tokio::select! {
         _ = served.as_mut() => return,
+        () = outbox.stalled(patience) => return,
         _ = phase.wait_for(|&phase| phase >= Phase::Exiting) => served.as_mut().graceful_shutdown(),
     }
     tokio::select! {
         _ = served => {}
+        () = outbox.stalled(patience) => {}
         _ = phase.wait_for(|&phase| phase >= Phase::Closed) => {}
     }
 }

@@ -19,6 +19,7 @@ pub mod listen;
 pub mod messages;
 pub mod reflection;
 pub mod service;
+pub mod stalled;
 pub mod stream;
 pub mod timeout;
 

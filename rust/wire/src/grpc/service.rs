@@ -10,6 +10,7 @@ use hyper::body::Incoming;
 
 use super::answer::{self, Answer};
 use super::reflection::{self, Reflection};
+use super::stalled::Outbox;
 use super::{control, health, infer, stream};
 use crate::courier::Courier;
 use crate::http::service::guarded;
@@ -39,13 +40,13 @@ impl Front {
 pub type Answering = Pin<Box<dyn Future<Output = Result<Answer, Infallible>> + Send>>;
 
 /// Never fails: what goes wrong is an answer, a panic too.
-pub fn answer(front: Arc<Front>, request: Request<Incoming>) -> Answering {
+pub fn answer(front: Arc<Front>, outbox: Arc<Outbox>, request: Request<Incoming>) -> Answering {
     front.wire.counters.grpc_requests.add(1);
     if request.uri().path() == "/inference.GRPCInferenceService/ModelInfer" {
         let (parts, body) = request.into_parts();
-        Box::pin(async move { Ok(settled(&front, pin!(infer::answer(&front, parts.headers, body))).await) })
+        Box::pin(async move { Ok(settled(&front, pin!(infer::answer(&front, &outbox, parts.headers, body))).await) })
     } else {
-        Box::pin(async move { Ok(settled(&front, pin!(dispatch(&front, request))).await) })
+        Box::pin(async move { Ok(settled(&front, pin!(dispatch(&front, &outbox, request))).await) })
     }
 }
 
@@ -56,14 +57,16 @@ async fn settled<F: Future<Output = Answer>>(front: &Front, answering: Pin<&mut 
     })
 }
 
-async fn dispatch(front: &Arc<Front>, request: Request<Incoming>) -> Answer {
+async fn dispatch(front: &Arc<Front>, outbox: &Arc<Outbox>, request: Request<Incoming>) -> Answer {
     let path = request.uri().path().to_owned();
     if let Some(reflection) = front.reflection.as_ref().filter(|_| reflection::serves(&path)) {
         return reflection.answer(request).await;
     }
     let (parts, body) = request.into_parts();
     match path.as_str() {
-        "/inference.GRPCInferenceService/ModelStreamInfer" => stream::answer(Arc::clone(front), parts, body),
+        "/inference.GRPCInferenceService/ModelStreamInfer" => {
+            stream::answer(Arc::clone(front), Arc::clone(outbox), parts, body)
+        }
         "/inference.GRPCInferenceService/ServerLive" => health::server(front, parts, body, |table| table.live).await,
         "/inference.GRPCInferenceService/ServerReady" => health::server(front, parts, body, |table| table.ready).await,
         "/inference.GRPCInferenceService/ModelReady" => health::model(front, parts, body).await,

@@ -15,6 +15,7 @@ use super::encode::{self, Framed};
 use super::frame::{MessageReader, Received};
 use super::infer::deadline_ns;
 use super::service::Front;
+use super::stalled::Outbox;
 use super::{compression, decode, timeout};
 use crate::call::{Arrival, Call, CancelGuard, Protocol, Request};
 use crate::courier::{Courier, Wakes};
@@ -26,19 +27,20 @@ use crate::wire::monotonic_ns;
 /// Requests of one stream that are not answered yet; more are not read.
 const MAX_IN_FLIGHT: usize = 256;
 
-pub fn answer(front: Arc<Front>, parts: Parts, body: Incoming) -> Answer {
+pub fn answer(front: Arc<Front>, outbox: Arc<Outbox>, parts: Parts, body: Incoming) -> Answer {
     let coding = match compression::of_request(&parts.headers) {
         Ok(coding) => coding,
         Err(failure) => return answer::failed(&failure),
     };
     let limit = timeout::of_request(&parts.headers);
     let deadline_ns = deadline_ns(monotonic_ns(), limit);
-    let stream = Stream { front, headers: parts.headers, coding, deadline_ns, waiting: VecDeque::new() };
+    let stream = Stream { front, outbox, headers: parts.headers, coding, deadline_ns, waiting: VecDeque::new() };
     driven::answer(limit, move |out| stream.run(body, out))
 }
 
 struct Stream {
     front: Arc<Front>,
+    outbox: Arc<Outbox>,
     headers: HeaderMap,
     coding: Option<Coding>,
     deadline_ns: u64,
@@ -67,7 +69,7 @@ impl Stream {
                 biased;
                 framed = wait(first), if first.is_some() => {
                     self.waiting.pop_front();
-                    out.send(framed).await;
+                    out.send(Framed { chunks: self.outbox.track(framed.chunks), ..framed }).await;
                 }
                 next = reader.next(&wire), if may_read => match next {
                     Ok(Some(received)) => end = self.submit(received).await.err().map(Err),

@@ -7,11 +7,12 @@ use bytes::{BufMut, Bytes, BytesMut};
 use charonia_wire::courier::Wakes;
 use charonia_wire::inbox::Item;
 use charonia_wire::options::Options;
+use charonia_wire::reply::Reply;
 use charonia_wire::status::Code as WireCode;
 use prost::Message;
 
 use crate::raw::Raw;
-use crate::support::{raw_request, Running};
+use crate::support::{echo, raw_request, Running};
 
 pub fn framed(flag: u8, message: &[u8]) -> Bytes {
     let mut bytes = BytesMut::new();
@@ -122,4 +123,38 @@ async fn a_finished_server_says_goodbye() {
     let in_time = tokio::task::spawn_blocking(move || ending.shutdown(Duration::from_secs(5))).await.unwrap();
     assert!(in_time, "an idle connection does not hold the server");
     raw.ended().await;
+}
+
+/// Tells when it was dropped.
+struct Lent(Vec<u8>, std::sync::mpsc::Sender<()>);
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        let _ = self.1.send(());
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_gives_lent_memory_back() {
+    let (sender, given_back) = std::sync::mpsc::channel();
+    let options = Options { write_timeout_ms: 100, ..Options::default() };
+    let server = Running::with_options(options, move |item| {
+        let Item::Call(call) = item else { return };
+        let Reply::Ok(mut response) = echo(&call) else { panic!("the request is right") };
+        response.outputs[0].data = Bytes::from_owner(Lent(vec![0; 32 << 20], sender.clone()));
+        call.reply(Reply::Ok(response), &mut Wakes::default());
+    });
+    let raw = Raw::connect(&server).await;
+    let message = framed(0, &raw_request(1).encode_to_vec());
+    let unread = raw.post_unread("/inference.GRPCInferenceService/ModelInfer", message).await;
+    let wait = move || given_back.recv_timeout(Duration::from_secs(5));
+    tokio::task::spawn_blocking(wait).await.unwrap().expect("the memory is given back");
+    raw.ended().await;
+    drop(unread);
 }

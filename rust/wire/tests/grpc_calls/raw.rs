@@ -48,6 +48,13 @@ impl Raw {
         RawAnswer { fields }
     }
 
+    /// Ask, and read nothing of the answer but its head.
+    pub async fn post_unread(&self, path: &str, message: Bytes) -> impl Sized {
+        let body = BodyExt::boxed(http_body_util::Full::new(message));
+        let request = Request::post(format!("http://server{path}")).body(body).unwrap();
+        self.sender.clone().send_request(request).await.unwrap()
+    }
+
     /// Wait for the server to close the connection.
     pub async fn ended(self) {
         let Self { sender, connection } = self;

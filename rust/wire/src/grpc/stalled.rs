@@ -1,0 +1,107 @@
+//! Ends connections whose client does not read a large answer.
+//!
+//! HTTP/2 lets a client stop reading one answer without the socket ever being full, and large tensors may be lent by
+//! their owner until they are sent. So their pieces are tracked: a connection on which some wait and none moves for
+//! too long is given up, and everything it holds is given back.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::Notify;
+
+/// Smaller chunks are copies of our own.
+const MIN_TRACKED_BYTES: usize = 8 << 10;
+
+/// What a client must read in the time that it has.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// The pieces of large answers that one connection has not sent yet.
+#[derive(Default)]
+pub struct Outbox {
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+#[derive(Default, Clone, Copy)]
+struct State {
+    waiting: usize,
+    /// How many were sent since the start.
+    sent: u64,
+}
+
+struct Piece {
+    bytes: Bytes,
+    outbox: Arc<Outbox>,
+}
+
+impl AsRef<[u8]> for Piece {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Piece {
+    fn drop(&mut self) {
+        self.outbox.change(|state| {
+            state.waiting -= 1;
+            state.sent += 1;
+        });
+    }
+}
+
+impl Outbox {
+    /// The same bytes, large chunks in tracked pieces.
+    pub fn track(self: &Arc<Self>, chunks: VecDeque<Bytes>) -> VecDeque<Bytes> {
+        if chunks.iter().all(|chunk| chunk.len() <= MIN_TRACKED_BYTES) {
+            return chunks;
+        }
+        chunks.into_iter().flat_map(|chunk| self.pieces(chunk)).collect()
+    }
+
+    fn pieces(self: &Arc<Self>, chunk: Bytes) -> impl Iterator<Item = Bytes> + use<'_> {
+        let tracked = chunk.len() > MIN_TRACKED_BYTES;
+        (0..chunk.len()).step_by(PIECE_BYTES).map(move |start| {
+            let bytes = chunk.slice(start..chunk.len().min(start + PIECE_BYTES));
+            if tracked {
+                self.piece(bytes)
+            } else {
+                bytes
+            }
+        })
+    }
+
+    fn piece(self: &Arc<Self>, bytes: Bytes) -> Bytes {
+        self.change(|state| state.waiting += 1);
+        Bytes::from_owner(Piece { bytes, outbox: Arc::clone(self) })
+    }
+
+    /// Resolves when pieces wait and none was sent for as long as `patience`.
+    pub async fn stalled(&self, patience: Duration) {
+        loop {
+            let seen = self.until(|state| state.waiting > 0).await;
+            let moved = self.until(|state| state.sent != seen.sent);
+            if tokio::time::timeout(patience, moved).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    async fn until(&self, reached: impl Fn(State) -> bool) -> State {
+        loop {
+            // Made before the look, so that a change in between is not missed.
+            let changed = self.changed.notified();
+            let state = *self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            if reached(state) {
+                return state;
+            }
+            changed.await;
+        }
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
+        self.changed.notify_waiters();
+    }
+}
