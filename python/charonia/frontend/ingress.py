@@ -8,7 +8,7 @@ from charonia._wire import InferCall, Output, WireServer
 from charonia._wire import Reply as WireReply
 from charonia.control.ports import ANY_VERSION
 from charonia.control.versions import parse_version
-from charonia.core.errors import CharoniaError, Code, InternalError, InvalidArgumentError, UnavailableError
+from charonia.core.errors import CharoniaError, Code, InternalError, InvalidArgumentError
 from charonia.core.protocols import Submitter
 from charonia.core.request import InferRequest, Reply
 from charonia.core.tensor import Tensor
@@ -76,16 +76,11 @@ class Ingress:
         self._on_death = on_death
         self._live: dict[int, weakref.ref[InferRequest]] = {}
         self._channel = WireChannel(wire, lambda key: self._live.pop(key, None))
-        self._refusing: str | None = None
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="ingress", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
-
-    def refuse_new(self, reason: str) -> None:
-        """Answer every call from now on with UNAVAILABLE and `reason`."""
-        self._refusing = reason
 
     def stop(self) -> None:
         """Call before the wire's shutdown, which ends the thread's wait."""
@@ -119,9 +114,7 @@ class Ingress:
     def accept(self, call: InferCall) -> InferRequest | None:
         """The request that `call` stands for; None if it was answered here because it is malformed."""
         try:
-            if self._refusing is not None:
-                raise UnavailableError(self._refusing)
-            request = self._request(call)
+            return self._request(call)
         except CharoniaError as error:
             self._wire.fail_batch(((call, error.code, str(error)),))
             return None
@@ -129,7 +122,6 @@ class Ingress:
             message = f"{InternalError.__name__}: {type(error).__name__}: {error}"
             self._wire.fail_batch(((call, Code.INTERNAL, message),))
             return None
-        return request
 
     def _request(self, call: InferCall) -> InferRequest:
         (
@@ -176,6 +168,8 @@ class Ingress:
             batch_dim,
         )
         self._live[key] = weakref.ref(request)
+        # Its cancellation may have been taken by another thread before the line above: then nobody knew the request.
+        request.cancelled = call.is_cancelled
         return request
 
     def _check_defect(self, call: InferCall, name: str, version: int) -> None:
