@@ -9,6 +9,9 @@ from charonia.core.errors import CharoniaError, InvalidArgumentError
 from charonia.core.request import InferRequest, Reply, ReplyChannel
 from charonia.core.tensor import Array, HostBuffer, Tensor, encode_bytes
 
+# A client's request makes a string of every element it asks for; no real classifier has so many classes.
+_MAX_ROW_ELEMENTS = 1_000_000
+
 Labels = Callable[[InferRequest, str], Sequence[str]]
 
 
@@ -56,14 +59,20 @@ def classes(tensor: Tensor, count: int, labels: Sequence[str], batched: bool) ->
     """The `count` largest elements of each row (of all elements when not `batched`) as BYTES [rows,] count.
 
     Raises:
-        InvalidArgumentError: a BYTES tensor has no order.
+        InvalidArgumentError: a BYTES tensor has no order; or a row has too many elements.
     """
     if tensor.datatype == BYTES:
         raise InvalidArgumentError(
-            f"class result not available for output '{tensor.name}' due to unsupported type 'BYTES'"
+            f"class result not available for output due to unsupported type 'BYTES': output '{tensor.name}' is text, "
+            "which has no largest elements"
         )
     values = tensor.numpy()
     rows = values.reshape(values.shape[0], -1) if batched else values.reshape(1, -1)
+    if rows.shape[1] > _MAX_ROW_ELEMENTS:
+        raise InvalidArgumentError(
+            f"classification output tensor too large: output '{tensor.name}' has {rows.shape[1]} elements in a row, "
+            f"at most {_MAX_ROW_ELEMENTS} can be classified"
+        )
     count = min(count, rows.shape[1])
     texts = [text for row in rows for text in _row(row, count, labels)]
     shape = (rows.shape[0], count) if batched else (count,)

@@ -41,8 +41,18 @@ def test_of_equal_values_the_first_index_comes_first():
 
 
 def test_text_has_no_classes():
-    with pytest.raises(InvalidArgumentError, match="class result not available for output 'S' due to unsupported type"):
+    with pytest.raises(InvalidArgumentError, match="class result not available for output due to unsupported type 'BYTES': output 'S'"):
         classes(Tensor.from_numpy("S", np.array([b"a"], np.object_)), 1, [], batched=False)
+
+
+def test_a_row_has_a_limit_and_a_batch_has_none():
+    row = np.zeros((1, 1_000_001), np.uint8)
+    with pytest.raises(InvalidArgumentError, match=r"classification output tensor too large: output 'L' has 1000001"):
+        classes(Tensor.from_numpy("L", row), 1, [], batched=True)
+    assert classes(Tensor.from_numpy("L", row.reshape(-1, 1)[:2]), 1, [], batched=True).shape == (2, 1)
+    with pytest.raises(InvalidArgumentError, match="too large"):
+        classes(Tensor.from_numpy("L", row.reshape(-1, 1)), 1, [], batched=False)
+    assert classes(Tensor.from_numpy("L", np.zeros((2, 600_000), np.uint8)), 1, [], batched=True).shape == (2, 1)
 
 
 def test_the_channel_changes_only_the_outputs_asked_for():
