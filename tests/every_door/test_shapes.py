@@ -140,3 +140,24 @@ def test_surplus_bytes_never_reach_the_neighbour_in_the_batch(gated, wrong):
         got = future.result(PATIENCE_S).outputs["OUT"].numpy()
         np.testing.assert_array_equal(got, np.full((1, 8), value, np.float32))
     assert served.batch_statistics() == {2: 1}
+
+
+def test_tensors_in_shared_memory_are_refused_while_no_region_can_be_registered(server):
+    """Never an empty tensor in the batch, never an answer that the client looks for elsewhere."""
+    http, messages = RawHttp(server), RawGrpc(server)
+    region = {"shared_memory_region": "mine", "shared_memory_byte_size": 4}
+    inputs = {"inputs": [{"name": "INPUT0", "datatype": "FP32", "shape": [1], "parameters": region}]}
+    outputs = one_input([1.0], outputs=[{"name": "OUTPUT0", "parameters": region}])
+    for document in (inputs, outputs):
+        answer = http.infer("free", document)
+        assert answer.status_code == 404
+        assert "Unable to find shared memory region: 'mine'" in answer.json()["error"]
+    asked = infer_pb2.ModelInferRequest(model_name="free")
+    tensor = asked.inputs.add(name="INPUT0", datatype="FP32", shape=[1])
+    tensor.parameters["shared_memory_region"].string_param = "mine"
+    with pytest.raises(grpc.RpcError) as refused:
+        messages.infer(asked)
+    assert refused.value.code() == grpc.StatusCode.NOT_FOUND
+    assert "'mine'" in refused.value.details()
+    http.close()
+    messages.close()

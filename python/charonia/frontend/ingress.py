@@ -17,6 +17,7 @@ from charonia.engine.model import ModelVersion
 from charonia.frontend.classification import ClassifyingChannel
 from charonia.frontend.parameters import NO_OPTIONS, split_parameters
 from charonia.frontend.raw_request import raw_input
+from charonia.frontend.regions import refuse_regions
 
 # More than any batch; a take this large is about 1 ms of work, so that stopping stays prompt.
 _TAKE_AT_MOST = 128
@@ -145,6 +146,7 @@ class Ingress:
             tensor = raw_input(self._directory.find(name, version), parts[0][3])
             inputs, signature = {tensor.name: tensor}, 0
         else:
+            refuse_regions(call, name, parts, bool(outputs))
             inputs = {part[0]: Tensor(*part) for part in parts}
             if len(inputs) != len(parts):
                 raise self._duplicate([part[0] for part in parts], name, version)
