@@ -62,7 +62,9 @@ class Directory(Generic[V]):
         if not entries:
             if not self._scanned:
                 return UnavailableError(f"model '{name}' can't be served yet: the server is loading its models")
-            return NotFoundError(f"Request for unknown model: '{name}' is not found: no repository of this server has it")
+            return NotFoundError(
+                f"Request for unknown model: '{name}' is not found: no repository of this server has it"
+            )
         if version != ANY_VERSION:
             return _why_not_version(name, version, entries)
         if any(entry.state is State.LOADING for entry in entries):

@@ -41,7 +41,9 @@ def test_of_equal_values_the_first_index_comes_first():
 
 
 def test_text_has_no_classes():
-    with pytest.raises(InvalidArgumentError, match="class result not available for output due to unsupported type 'BYTES': output 'S'"):
+    with pytest.raises(
+        InvalidArgumentError, match="class result not available for output due to unsupported type 'BYTES': output 'S'"
+    ):
         classes(Tensor.from_numpy("S", np.array([b"a"], np.object_)), 1, [], batched=False)
 
 
