@@ -33,6 +33,7 @@ class FakeCall:
     """Stands for InferCall."""
 
     defect = None
+    is_cancelled = False
 
     def __init__(self, key: int, tensors: list[FakeInput]) -> None:
         self.key = key
