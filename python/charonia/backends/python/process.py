@@ -111,9 +111,8 @@ class ChildProcess:
 
     def kill(self) -> None:
         """End the process at once, from any thread; whoever waits for it gets LinkClosed."""
-        if self.popen.returncode is None:
+        if self.popen.returncode is None:  # not Popen.kill: it may collect the status, which is the supervisor's to do
             self.kill_group()
-            self.popen.kill()
         self.work.shutdown()
 
     def kill_group(self) -> None:

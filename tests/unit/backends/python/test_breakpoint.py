@@ -2,6 +2,7 @@
 
 import os
 import pty
+import select
 import subprocess
 import sys
 import textwrap
@@ -67,7 +68,9 @@ def test_in_a_terminal_the_debugger_stops_in_the_model_and_others_serve_on(works
         read_until(terminal, "41")
         (workshop.folder / "go").write_text("go")
         read_until(terminal, "other says 41.0")
-        os.write(terminal, b"answer = 42\nc\n")
+        os.write(terminal, b"answer = 42\n")  # a line at a time: the debugger changes the terminal's mode in between
+        read_until(terminal, "(Pdb) ")
+        os.write(terminal, b"c\n")
         read_until(terminal, "stopped says 42.0")
         assert process.wait(20) == 0
     finally:
@@ -77,9 +80,11 @@ def test_in_a_terminal_the_debugger_stops_in_the_model_and_others_serve_on(works
 
 
 def read_until(terminal, text):
-    """What the terminal shows up to `text`; the test's own time-out ends a wait that never does."""
+    """What the terminal shows up to `text`."""
     shown = ""
     while text not in shown:
+        ready, _, _ = select.select([terminal], [], [], 30)
+        assert ready, f"the terminal does not show {text!r}, but {shown!r}"
         try:
             shown += os.read(terminal, 4096).decode()
         except OSError:
