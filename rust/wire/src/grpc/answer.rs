@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderValue, Response};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body::{Body, Frame};
 
 use super::compression::ACCEPTED;
@@ -89,6 +89,13 @@ pub fn failed(failure: &Failure) -> Answer {
     *headers = trailers(failure);
     headers.insert(CONTENT_TYPE, GRPC);
     headers.insert("grpc-accept-encoding", ACCEPTED);
+    answer
+}
+
+/// To a client that does not speak gRPC.
+pub fn unsupported_media_type() -> Answer {
+    let mut answer = Response::new(AnswerBody::Empty);
+    *answer.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
     answer
 }
 

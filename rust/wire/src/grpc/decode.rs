@@ -5,9 +5,9 @@
 use bytes::Bytes;
 use prost::Message;
 
-use super::contents;
-use super::frame::Received;
+use super::frame::{over_budget, Received};
 use super::messages::{InferInputTensor, InferRequestedOutput, ModelInferRequest, ParameterChoice, ParameterEntry};
+use super::{contents, weight};
 use crate::budget::Permit;
 use crate::call::{InputTensor, Parameter, Parameters, ParsedCall, RequestedOutput};
 use crate::datatype::DataType;
@@ -31,7 +31,10 @@ pub async fn received(
 
 /// The same for much work, which is not done on an I/O thread.
 async fn beside(received: Received, coding: Option<Coding>, wire: &Wire) -> Result<(ParsedCall, Permit), Failure> {
-    let (message, permit) = received.inflated(coding, wire).await?;
+    let (message, mut permit) = received.inflated(coding, wire).await?;
+    if !permit.grow(weight::of_request(&message)).await {
+        return Err(over_budget());
+    }
     let parsed = offload(message.len(), move || decode(message)).await?;
     Ok((parsed, permit))
 }

@@ -190,7 +190,7 @@ fn too_large(length: usize, limit: usize) -> Failure {
 }
 
 #[cold]
-fn over_budget() -> Failure {
+pub fn over_budget() -> Failure {
     Failure::new(Code::UNAVAILABLE, "the server holds as many bytes of requests as it may; try again later")
 }
 

@@ -22,5 +22,6 @@ pub mod service;
 pub mod stalled;
 pub mod stream;
 pub mod timeout;
+pub mod weight;
 
 pub use listen::serve;

@@ -5,7 +5,8 @@ use std::future::Future;
 use std::pin::{pin, Pin};
 use std::sync::Arc;
 
-use http::Request;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, Request};
 use hyper::body::Incoming;
 
 use super::answer::{self, Answer};
@@ -42,12 +43,19 @@ pub type Answering = Pin<Box<dyn Future<Output = Result<Answer, Infallible>> + S
 /// Never fails: what goes wrong is an answer, a panic too.
 pub fn answer(front: Arc<Front>, outbox: Arc<Outbox>, request: Request<Incoming>) -> Answering {
     front.wire.counters.grpc_requests.add(1);
+    if !is_grpc(request.headers()) {
+        return Box::pin(std::future::ready(Ok(answer::unsupported_media_type())));
+    }
     if request.uri().path() == "/inference.GRPCInferenceService/ModelInfer" {
         let (parts, body) = request.into_parts();
         Box::pin(async move { Ok(settled(&front, pin!(infer::answer(&front, &outbox, parts.headers, body))).await) })
     } else {
         Box::pin(async move { Ok(settled(&front, pin!(dispatch(&front, &outbox, request))).await) })
     }
+}
+
+fn is_grpc(headers: &HeaderMap) -> bool {
+    headers.get(CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
 }
 
 async fn settled<F: Future<Output = Answer>>(front: &Front, answering: Pin<&mut F>) -> Answer {

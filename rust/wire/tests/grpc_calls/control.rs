@@ -83,6 +83,13 @@ async fn other_services_are_unimplemented() {
 }
 
 #[tokio::test]
+async fn a_browser_is_told_that_it_is_wrong_here() {
+    let server = Running::echo();
+    let status = crate::raw::Raw::connect(&server).await.get("/v2/health/live").await;
+    assert_eq!(status, 415);
+}
+
+#[tokio::test]
 async fn a_message_without_bytes_is_a_message() {
     let outcome = ask("ServerMetadata", |call| {
         call.answer(Ok(Bytes::new()));

@@ -113,6 +113,16 @@ async fn the_budget_refuses_after_a_while() {
 }
 
 #[tokio::test]
+async fn what_a_message_grows_to_counts_too() {
+    let options = Options { body_budget_bytes: 10 << 20, body_wait_ms: 50, ..Options::default() };
+    let server = Running::with_options(options, drop);
+    // A megabyte of empty inputs.
+    let (code, _) = status(&server, vec![framed(0, &[0x2a, 0].repeat(1 << 19))]).await;
+    assert_eq!(code, "14");
+    assert_eq!(server.server.wire.budget.used(), 0);
+}
+
+#[tokio::test]
 async fn a_finished_server_says_goodbye() {
     let server = Running::echo();
     let raw = Raw::connect(&server).await;

@@ -48,10 +48,18 @@ impl Raw {
         RawAnswer { fields }
     }
 
+    /// The HTTP status of a request that is not gRPC.
+    pub async fn get(&self, path: &str) -> http::StatusCode {
+        let body = BodyExt::boxed(http_body_util::Empty::new());
+        let request = Request::get(format!("http://server{path}")).body(body).unwrap();
+        self.sender.clone().send_request(request).await.unwrap().status()
+    }
+
     /// Ask, and read nothing of the answer but its head.
     pub async fn post_unread(&self, path: &str, message: Bytes) -> impl Sized {
         let body = BodyExt::boxed(http_body_util::Full::new(message));
-        let request = Request::post(format!("http://server{path}")).body(body).unwrap();
+        let request = Request::post(format!("http://server{path}")).header("content-type", "application/grpc");
+        let request = request.body(body).unwrap();
         self.sender.clone().send_request(request).await.unwrap()
     }
 
