@@ -206,8 +206,9 @@ class Server:
     def stop(self) -> bool:
         """Stop in order. False if something was still busy after the exit time-out, or did not end."""
         self.begin_stop()
+        deadline = monotonic() + self.options.exit_timeout_secs
         in_time = self._drain(self.options.exit_timeout_secs)
-        unloaded = self.lifecycle.stop(_UNLOAD_S if in_time else 0.0)
+        unloaded = self.lifecycle.stop(max(_UNLOAD_S, deadline - monotonic()) if in_time else 0.0)
         flushed = self._doors.close() if self._doors is not None else True
         self._timer.stop()
         if unloaded:

@@ -107,6 +107,13 @@ def failing_reshape() -> onnx.ModelProto:
     return _model("failing_reshape", [node], [_value("X", "FP32", ["N", 4])], outputs, [shape])
 
 
+def looked_up() -> onnx.ModelProto:
+    """INDEX INT64 [N, 1] -> Y FP32 [N, 1]: element INDEX of a table of 4; fails for an index beyond it."""
+    table = numpy_helper.from_array(np.array([10, 20, 30, 40], np.float32), "table")
+    node = helper.make_node("Gather", ["table", "INDEX"], ["Y"])
+    return _model("looked_up", [node], [_value("INDEX", "INT64", ["N", 1])], [_value("Y", "FP32", ["N", 1])], [table])
+
+
 def mlp(widths: tuple[int, ...] = (256, 1024, 1024, 10), seed: int = 1) -> onnx.ModelProto:
     """`input` FP32 [N, 256] -> dense layers with ReLU between -> `output` FP32 [N, 10]."""
     random = np.random.default_rng(seed)

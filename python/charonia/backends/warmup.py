@@ -17,6 +17,7 @@ from charonia.config.schema import ModelConfig, ModelWarmup
 from charonia.core.clock import Clock
 from charonia.core.datatypes import BYTES, DATATYPES
 from charonia.core.errors import BackendError, CharoniaError, InvalidArgumentError
+from charonia.core.log import Log
 from charonia.core.request import InferRequest, Reply
 from charonia.core.reshape import Reshape
 from charonia.core.tensor import HostBuffer, Tensor, split_bytes
@@ -51,15 +52,18 @@ def warmup_samples(config: ModelConfig, model_dir: Path) -> list[WarmupSample]:
     return [_sample(config, warmup, model_dir) for warmup in config.model_warmup if warmup.batch_size > 0]
 
 
-def warm_up(instance: BackendInstance, config: ModelConfig, samples: Sequence[WarmupSample], clock: Clock) -> None:
-    """Have `instance` execute every sample; called by the instance's own thread.
+def warm_up(
+    instance: BackendInstance, config: ModelConfig, samples: Sequence[WarmupSample], clock: Clock, log: Log
+) -> None:
+    """Have `instance` execute every sample, before its own thread starts.
 
     Raises:
         BackendError: the model failed; the message names the sample and has the model's own.
     """
     arranger = OutputArranger(io_specs(config)[1], config.max_batch_size > 0)
     for sample in samples:
-        for _ in range(sample.count):
+        for iteration in range(1, sample.count + 1):
+            log.verbose(f"model '{config.name}' is running warmup sample '{sample.name}' for iteration {iteration}")
             _execute(instance, config.name, sample, arranger, clock)
 
 
@@ -83,7 +87,7 @@ def _execute(
     batch.wait_ready()
     failure = channel.wait()
     if failure is not None:
-        raise BackendError(f"warm-up sample '{sample.name}' of model '{model}' failed: {failure}") from failure
+        raise BackendError(f"model '{model}' failed to run warmup sample '{sample.name}': {failure}; it does not serve without it") from failure
 
 
 class _Collector:

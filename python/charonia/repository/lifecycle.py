@@ -18,6 +18,8 @@ from charonia.repository.directory import ANY_VERSION, Directory
 from charonia.repository.readiness import version_ready
 from charonia.repository.states import ModelRecord, State, V, V_co, VersionRecord
 
+# A server with very many models must not start very many threads to stop.
+_UNLOAD_THREADS = 32
 _ABORTED = "not loaded: the server is stopping"
 # Its instances are down already, so there is little to wait for.
 _CONDEMNED_STOP_S = 5.0
@@ -155,8 +157,10 @@ class ModelLifecycle(Generic[V]):
         """Unload everything. False when the time ran out."""
         self.abort()
         deadline = monotonic() + timeout_s
-        stopped = [self.unload(name, max(0.0, deadline - monotonic())) for name in sorted(self._models)]
-        return all(stopped)
+        names = sorted(self._models)
+        # Side by side: unloading a Python model is waiting for its process.
+        with ThreadPoolExecutor(max(1, min(_UNLOAD_THREADS, len(names))), "unload") as threads:
+            return all(list(threads.map(lambda name: self.unload(name, max(0.0, deadline - monotonic())), names)))
 
     def wanted_ready(self) -> list[bool]:
         """For each version of each model that was asked for: whether it is ready. A model without any counts as not."""

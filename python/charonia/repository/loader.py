@@ -154,7 +154,7 @@ class ModelLoad:
         )
         try:
             for runner in model.instances:
-                warm_up(runner.instance, config, samples, parts.services.clock)
+                warm_up(runner.instance, config, samples, parts.services.clock, parts.facts.log)
                 if isinstance(runner.instance, ReportsHealth):
                     runner.instance.health_changed = partial(parts.on_health, model)
         except BaseException:

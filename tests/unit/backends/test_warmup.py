@@ -49,7 +49,7 @@ class _Instance:
 def test_zero_data_of_a_batch(tmp_path: Path) -> None:
     config = _config("batch_size: 3 count: 2 " + _input())
     instance = _Instance()
-    warm_up(instance, config, warmup_samples(config, tmp_path), MonotonicClock())
+    warm_up(instance, config, warmup_samples(config, tmp_path), MonotonicClock(), SilentLog())
     assert [len(batch) for batch in instance.batches] == [3, 3]
     assert instance.batches[0][0]["X"].tolist() == [[0, 0]]
 
@@ -121,5 +121,5 @@ def test_strings_of_a_file_are_counted(tmp_path: Path) -> None:
 @pytest.mark.parametrize("error", [ValueError("on purpose"), BackendError("on purpose")])
 def test_a_model_that_fails(tmp_path: Path, error: Exception) -> None:
     config = _config("batch_size: 2 " + _input())
-    with pytest.raises(BackendError, match=r"warm-up sample 'w' of model 'm' failed: .*on purpose"):
-        warm_up(_Instance(error), config, warmup_samples(config, tmp_path), MonotonicClock())
+    with pytest.raises(BackendError, match=r"model 'm' failed to run warmup sample 'w': .*on purpose"):
+        warm_up(_Instance(error), config, warmup_samples(config, tmp_path), MonotonicClock(), SilentLog())

@@ -9,7 +9,7 @@ from charonia.backends.joining import Staging, check_rows, split, whole
 from charonia.backends.onnxruntime.load_errors import clean
 from charonia.backends.onnxruntime.runtime import Module
 from charonia.backends.onnxruntime.values import array_of, not_text, ort_value
-from charonia.core.errors import BackendError, CharoniaError, InvalidArgumentError
+from charonia.core.errors import BackendError, CharoniaError
 from charonia.core.request import InferRequest
 from charonia.core.tensor import Array, Tensor
 
@@ -83,14 +83,17 @@ class OnnxRuntimeInstance:
 
     def start(self, batch: Batch) -> None:
         try:
-            feed = self._feed(batch.requests)
-        except InvalidArgumentError:
+            self._execute(batch, batch.requests, self._feed(batch.requests))
+        except CharoniaError:
+            if len(batch.requests) == 1:
+                raise
             self._start_one_by_one(batch)
-        else:
-            self._execute(batch, batch.requests, feed)
 
     def _start_one_by_one(self, batch: Batch) -> None:
-        """Something in the batch can't be handed to the model: find it, and serve the others."""
+        """Something in the batch can't be handed to the model, or makes it fail: find it, and serve the others.
+
+        Nothing of the batch was answered yet, and a graph without state may be run again.
+        """
         for request in batch.requests:
             try:
                 self._execute(batch, [request], self._feed([request]))

@@ -167,6 +167,13 @@ def test_a_failing_run_fails_every_request_and_names_the_model(serve: Any) -> No
         assert "onnxruntime_src" not in str(reply.error)
 
 
+def test_a_value_that_makes_the_run_fail_fails_only_its_own_request(serve: Any) -> None:
+    runner = serve(onnx_models.looked_up(), "max_batch_size: 4")
+    first, wrong, last = runner.run(*[{"INDEX": np.array([[index]], np.int64)} for index in (1, 9, 3)])
+    assert isinstance(wrong.error, BackendError)
+    assert [reply.outputs[0].numpy().tolist() for reply in (first, last)] == [[[20.0]], [[40.0]]]
+
+
 @pytest.mark.parametrize("requests", [1, 2])
 def test_outputs_that_do_not_keep_the_rows_are_refused(serve: Any, requests: int) -> None:
     runner = serve(onnx_models.doubled(), "max_batch_size: 4")
