@@ -11,6 +11,7 @@ from charonia.backends.warmup import warm_up, warmup_samples
 from charonia.config.schema import ModelConfig
 from charonia.core.clock import MonotonicClock
 from charonia.core.errors import BackendError, InvalidArgumentError
+from charonia.core.log import SilentLog
 from charonia.core.tensor import encode_bytes
 
 

@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 
 import pytest
+from google.protobuf import text_format
+from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
+
 from charonia.config import schema, service_schema
 from charonia.config.proto import pool
 from charonia.config.proto.generate import PROTOS
-from google.protobuf import text_format
-from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 
 model_config_pb2 = pytest.importorskip("tritonclient.grpc.model_config_pb2")
 service_pb2 = pytest.importorskip("tritonclient.grpc.service_pb2")

@@ -179,5 +179,5 @@ def test_outputs_that_do_not_keep_the_rows_are_refused(serve: Any, requests: int
     runner = serve(onnx_models.doubled(), "max_batch_size: 4")
     for reply in runner.run(*[{"X": np.ones((1, 4), np.float32)}] * requests):
         assert isinstance(reply.error, BackendError)
-        assert f"output 'TWICE' with shape [{2 * requests}, 4]" in str(reply.error)
-        assert f"first dimension must be {requests}" in str(reply.error)
+        assert "output 'TWICE' with shape [2, 4]" in str(reply.error)
+        assert "first dimension must be 1" in str(reply.error)
