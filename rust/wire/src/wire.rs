@@ -40,6 +40,7 @@ pub struct Wire {
     /// Memory for long bodies.
     pub bodies: Arc<Pool>,
     pub phase: watch::Sender<Phase>,
+    spare_core: bool,
 }
 
 impl Wire {
@@ -52,6 +53,7 @@ impl Wire {
             bodies: Arc::default(),
             table: Table::default(),
             phase: watch::Sender::new(Phase::Running),
+            spare_core: std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1),
             counters,
             options,
         })
@@ -65,6 +67,11 @@ impl Wire {
             let message = "the server has more requests waiting than it may hold, or is shutting down";
             refused.fail(Code::UNAVAILABLE, message, &mut Wakes::default());
         }
+    }
+
+    /// At most one call is in flight, and whoever answers it has a core of its own.
+    pub fn is_nearly_idle(&self) -> bool {
+        self.spare_core && self.counters.unsettled_calls.get() <= 1
     }
 
     /// Replace the table. Wake-ups for routes that are no longer in it are forgotten.

@@ -55,7 +55,7 @@ async fn submit(
     let _cancel = call.guard();
     let reader = Reader(slot);
     wire.submit(call);
-    Ok(respond(reader.wait().await, accepted).await)
+    Ok(respond(reader.wait_awake(|| wire.is_nearly_idle()).await, accepted).await)
 }
 
 /// The header's number; None without the header: then all of the body is JSON.
