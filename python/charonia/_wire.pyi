@@ -43,7 +43,7 @@ class WireOptions:
 
 @final
 class InputTensor:
-    """One input of a call: read-only bytes with the buffer protocol (format "B", one dimension), kept alive by this object.
+    """One input of a call: read-only bytes with the buffer protocol (format "B", one dimension), which it keeps alive.
 
     Satisfies `charonia.core.tensor.Buffer`: device "cpu", owned, `host()` gives the object itself. The data is
     aligned to the item size. BYTES framing and the byte size have been checked when `InferCall.defect` is None.
@@ -101,7 +101,7 @@ CallParts = tuple[
 
 @final
 class InferCall:
-    """One inference request as it came from the wire. It is settled by exactly one reply; later ones are counted and ignored.
+    """One inference request as it came from the wire. Exactly one reply settles it; later ones are counted and ignored.
 
     A call that is dropped unsettled answers its client with INTERNAL and counts in `Counters.dropped_calls`.
     """
@@ -113,7 +113,7 @@ class InferCall:
         """Unique in this process; `take` names cancelled calls by it."""
     @property
     def protocol(self) -> str:
-        """"http", "grpc" or "grpc_stream"."""
+        """ "http", "grpc" or "grpc_stream"."""
     @property
     def model_name(self) -> str: ...
     @property
@@ -121,7 +121,7 @@ class InferCall:
         """Other parameters of requested outputs, None when there are none."""
     @property
     def defect(self) -> tuple[int, str] | None:
-        """(code, message) when the body is malformed in a way that needs no config to see; the inputs may be incomplete then.
+        """(code, message) when the body is malformed in a way that needs no config to see; inputs may be missing then.
 
         Python answers with it after it has looked the model up, so that an unknown model stays a 404."""
     @property
@@ -144,7 +144,7 @@ class HttpCall:
 
     @property
     def listener(self) -> str:
-        """"http" or "metrics"."""
+        """ "http" or "metrics"."""
     @property
     def method(self) -> str: ...
     @property
@@ -154,7 +154,7 @@ class HttpCall:
     def query(self) -> str: ...
     @property
     def http_version(self) -> str:
-        """"1.0", "1.1" or "2"."""
+        """ "1.0", "1.1" or "2"."""
     @property
     def headers(self) -> list[tuple[bytes, bytes]]:
         """Names in lower case."""
@@ -175,7 +175,7 @@ class RpcCall:
 
     @property
     def path(self) -> str:
-        """"/inference.GRPCInferenceService/ServerMetadata"."""
+        """ "/inference.GRPCInferenceService/ServerMetadata"."""
     @property
     def message(self) -> bytes: ...
     @property
@@ -223,7 +223,7 @@ class WireServer:
         another number may be waited at with `take_route`.
         """
     def take(self, max_items: int, timeout_s: float) -> list[InferCall | int]:
-        """What has arrived, in order: calls, and the keys of calls taken earlier whose client has gone or whose deadline passed.
+        """What has arrived, in order: calls, and the keys of calls taken earlier whose client or time has gone.
 
         Blocks without the GIL until there is something or the time-out; [] then, and after `shutdown`.
         """

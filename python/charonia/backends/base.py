@@ -62,7 +62,7 @@ class Batch(Protocol):
         answers later calls it itself after each group of answers."""
 
     def ready_for_next(self) -> None:
-        """The instance can take another batch. Called for plain backends when `start` returns, unless `hold` was called."""
+        """The instance can take another batch. Called when `start` returns, unless `hold` was called."""
 
     def hold(self) -> None:
         """Called during `start`: the backend will call `ready_for_next` itself."""
@@ -70,7 +70,13 @@ class Batch(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class InstanceSpec:
-    """Which instance to make: `name` as in Triton's logs (`m_0_1`), `device` "cpu" or "gpu:0", `kind` KIND_CPU…, `cpu_threads` >= 1."""
+    """Which instance to make.
+
+    Attributes:
+        name: as in Triton's logs (`m_0_1`).
+        kind: KIND_CPU and so on; device: "cpu" or "gpu:0".
+        cpu_threads: how many it may use, at least 1.
+    """
 
     name: str
     kind: str
@@ -158,8 +164,8 @@ class Backend(Protocol):
     def complete_config(self, context: ModelContext) -> "ModelConfig":
         """The config with everything filled in that the model file tells (inputs, outputs, max_batch_size, …).
 
-        `context.config` has defaults and the user's values; the result is a new message. Raises InvalidArgumentError when the
-        model contradicts the config. Called only when auto-complete is on.
+        `context.config` has defaults and the user's values; the result is a new message. Raises InvalidArgumentError
+        when the model contradicts the config. Called only when auto-complete is on.
         """
 
     def load(self, context: ModelContext) -> BackendModel:

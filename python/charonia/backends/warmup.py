@@ -87,7 +87,10 @@ def _execute(
     batch.wait_ready()
     failure = channel.wait()
     if failure is not None:
-        raise BackendError(f"model '{model}' failed to run warmup sample '{sample.name}': {failure}; it does not serve without it") from failure
+        sentence = (
+            f"model '{model}' failed to run warmup sample '{sample.name}': {failure}; it does not serve without it"
+        )
+        raise BackendError(sentence) from failure
 
 
 class _Collector:
