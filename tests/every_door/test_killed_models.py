@@ -8,6 +8,7 @@ import pytest
 from charonia.core.errors import CharoniaError
 from tests.every_door.raw import RawHttp, one_input
 from tests.every_door.served import value_of
+from tests.every_door.watched import WatchedReadiness
 from tests.models.gated import PATIENCE_S
 
 
@@ -57,6 +58,7 @@ def test_all_of_a_batch_are_told(isolated):
 def test_the_client_gets_500_and_the_next_request_is_answered(isolated, clients):
     served = isolated()
     http = RawHttp(served.server)
+    told = WatchedReadiness(served.server, "m")
     body = one_input([4.0], name="IN", shape=[1, 1])
     asked = clients.submit(http.infer, "m", body)
     kill(served.gate.next_entered())
@@ -65,6 +67,7 @@ def test_the_client_gets_500_and_the_next_request_is_answered(isolated, clients)
     assert "SIGKILL" in answer.json()["error"]
     served.gate.open()
     assert http.infer("m", body).json()["outputs"][0]["data"] == [4.0]
+    told.wait(is_ready=True)
     assert http.client.get("/v2/models/m/ready").status_code == 200
     http.close()
 
@@ -72,6 +75,7 @@ def test_the_client_gets_500_and_the_next_request_is_answered(isolated, clients)
 def test_the_model_is_ready_while_another_instance_lives_and_not_when_none_does(isolated):
     served = isolated("max_batch_size: 1 instance_group [ { count: 2 } ]")
     http = RawHttp(served.server)
+    told = WatchedReadiness(served.server, "m")
     futures = [served.send(1), served.send(2)]
     inside = [served.gate.next_entered(), served.gate.next_entered()]
     served.gate.shut_start()
@@ -83,6 +87,7 @@ def test_the_model_is_ready_while_another_instance_lives_and_not_when_none_does(
     kill(inside[1])
     with pytest.raises(CharoniaError):
         futures[inside[1]["values"][0] - 1].result(PATIENCE_S)
+    told.wait(is_ready=False)
     assert not served.model.ready
     assert http.client.get("/v2/models/m/ready").status_code == 400
     assert http.client.get("/v2/health/ready").status_code == 400
@@ -90,6 +95,7 @@ def test_the_model_is_ready_while_another_instance_lives_and_not_when_none_does(
     waiting = served.send(3)
     served.gate.open_for_good()
     assert value_of(waiting) == 3
+    told.wait(is_ready=True)
     assert http.client.get("/v2/models/m/ready").status_code == 200
     assert http.client.get("/v2/health/ready").status_code == 200
     http.close()

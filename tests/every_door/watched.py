@@ -1,4 +1,4 @@
-"""Events of a model's queue, so that tests wait for what happened instead of for a while."""
+"""Events of a model's queue and of its readiness, so that tests wait for what happened instead of for a while."""
 
 import queue
 
@@ -37,3 +37,22 @@ class WatchedQueue:
             kind, what = self._events.get(timeout=PATIENCE_S)
             if kind == "refused":
                 return what
+
+
+class WatchedReadiness:
+    """What the doors were told last about a model: health questions over the network are answered from it."""
+
+    def __init__(self, server, name):
+        self._name = name
+        self._events = queue.Queue()
+        doors = server._parts._doors
+        self._publish = doors.publish
+        doors.publish = self._on_publish
+
+    def _on_publish(self, live, ready, models):
+        self._publish(live, ready, models)
+        self._events.put(models[self._name, ""][0])
+
+    def wait(self, is_ready):
+        while self._events.get(timeout=PATIENCE_S) is not is_ready:
+            pass
