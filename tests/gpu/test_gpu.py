@@ -1,4 +1,4 @@
-"""What only a GPU can show: placement, execution on the device, metrics. `tests/gpu/run` runs them from a built wheel."""
+"""What only a GPU can show: placement, execution on the device, metrics. `tests/gpu/run` runs them."""
 
 import urllib.request
 
