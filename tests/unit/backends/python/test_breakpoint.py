@@ -65,7 +65,7 @@ def test_in_a_terminal_the_debugger_stops_in_the_model_and_others_serve_on(works
     try:
         read_until(terminal, "(Pdb) ")
         os.write(terminal, b"p answer\n")
-        read_until(terminal, "41")
+        read_until(terminal, "41(Pdb) ")
         (workshop.folder / "go").write_text("go")
         read_until(terminal, "other says 41.0")
         os.write(terminal, b"answer = 42\n")  # a line at a time: the debugger changes the terminal's mode in between
@@ -80,7 +80,7 @@ def test_in_a_terminal_the_debugger_stops_in_the_model_and_others_serve_on(works
 
 
 def read_until(terminal, text):
-    """What the terminal shows up to `text`; its line ends do not count: the echo puts some into the midst of a prompt."""
+    """What the terminal shows up to `text`; line ends do not count: the echo puts some into a prompt."""
     shown = ""
     while text not in shown.replace("\r", "").replace("\n", ""):
         ready, _, _ = select.select([terminal], [], [], 30)
