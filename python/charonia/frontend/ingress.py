@@ -1,16 +1,15 @@
-"""From calls on the wire to requests of the engine, and back."""
+"""From calls on the wire to requests of the engine."""
 
 import threading
 import weakref
 from collections.abc import Callable, Sequence
 
-from charonia._wire import InferCall, Output, WireServer
-from charonia._wire import Reply as WireReply
+from charonia._wire import InferCall, WireServer
 from charonia.control.ports import ANY_VERSION
 from charonia.control.versions import parse_version
-from charonia.core.errors import CharoniaError, Code, InternalError, InvalidArgumentError
+from charonia.core.errors import CharoniaError, Code, InvalidArgumentError
 from charonia.core.protocols import Submitter
-from charonia.core.request import InferRequest, Reply
+from charonia.core.request import InferRequest
 from charonia.core.tensor import Tensor
 from charonia.engine.engine import ModelDirectory
 from charonia.engine.model import ModelVersion
@@ -18,43 +17,11 @@ from charonia.frontend.classification import ClassifyingChannel
 from charonia.frontend.parameters import NO_OPTIONS, split_parameters
 from charonia.frontend.raw_request import raw_input
 from charonia.frontend.regions import refuse_regions
+from charonia.frontend.wire_channel import WireChannel
 
 # More than any batch; a take this large is about 1 ms of work, so that stopping stays prompt.
 _TAKE_AT_MOST = 128
 _FOREVER_S = 86400.0
-
-
-class WireChannel:
-    """Hands replies to the wire; the request's token is its InferCall."""
-
-    def __init__(self, wire: WireServer, forget: Callable[[int], object]) -> None:
-        self._wire = wire
-        self._forget = forget
-
-    def send(self, replies: Sequence[Reply]) -> None:
-        answers: list[WireReply] = []
-        failures: list[tuple[InferCall, int, str]] = []
-        for reply in replies:
-            request = reply.request
-            call = request.token
-            assert isinstance(call, InferCall)
-            if reply.final:
-                self._forget(call.key)
-            if reply.error is not None:
-                failures.append((call, reply.error.code, str(reply.error)))
-            else:
-                outputs = [_output(tensor) for tensor in reply.outputs]
-                parameters = reply.parameters or None
-                answers.append((call, request.model_name, request.version, outputs, parameters, reply.final))
-        if answers:
-            self._wire.reply_batch(answers)
-        if failures:
-            self._wire.fail_batch(failures)
-
-
-def _output(tensor: Tensor) -> Output:
-    buffer = tensor.buffer
-    return (tensor.name, tensor.datatype, tensor.shape, buffer.host(), buffer.owned)
 
 
 class Ingress:
@@ -120,7 +87,7 @@ class Ingress:
             self._wire.fail_batch(((call, error.code, str(error)),))
             return None
         except Exception as error:
-            message = f"{InternalError.__name__}: {type(error).__name__}: {error}"
+            message = f"the request to model '{call.model_name}' failed by a fault of the server: {error!r}"
             self._wire.fail_batch(((call, Code.INTERNAL, message),))
             return None
 
@@ -197,9 +164,10 @@ def _batched(request: InferRequest) -> bool:
 
 
 def _defect_error(code: int, message: str) -> CharoniaError:
-    error = InvalidArgumentError(message) if code == Code.INVALID_ARGUMENT else _CodedError(message)
-    if isinstance(error, _CodedError):
-        error.code = Code(code)  # type: ignore[misc]
+    if code == Code.INVALID_ARGUMENT:
+        return InvalidArgumentError(message)
+    error = _CodedError(message)
+    error.code = Code(code)  # type: ignore[misc]
     return error
 
 

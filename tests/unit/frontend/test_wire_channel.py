@@ -1,0 +1,78 @@
+"""Replies to the wire: one that can't be sent fails alone, and nothing is raised at the instance that gave it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from charonia.core.errors import BackendError, Code
+from charonia.core.request import Reply
+from charonia.core.tensor import HostBuffer, Tensor
+from charonia.frontend.wire_channel import WireChannel
+from charonia.testing.requests import make_request
+
+
+@dataclass(frozen=True)
+class Call:
+    key: int
+
+
+class Wire:
+    """Takes answers as the extension does: those before a malformed one are out, then it raises."""
+
+    def __init__(self):
+        self.answered = {}
+        self.failed = {}
+
+    def reply_batch(self, replies):
+        for call, _, _, _, parameters, _ in replies:
+            for value in (parameters or {}).values():
+                if isinstance(value, int) and value >= 2**64:
+                    raise OverflowError("int too big to convert")
+            self.answered.setdefault(call.key, parameters)
+
+    def fail_batch(self, failures):
+        for call, code, message in failures:
+            message.encode()
+            assert call.key not in self.answered
+            self.failed[call.key] = (code, message)
+
+
+class BrokenBuffer(HostBuffer):
+    def host(self):
+        raise RuntimeError("the device is gone")
+
+
+def sent(*replies):
+    wire, forgotten = Wire(), []
+    channel = WireChannel(wire, forgotten.append)
+    requests = [make_request(channel, token=Call(key)) for key in range(len(replies))]
+    channel.send([reply(request) for reply, request in zip(replies, requests, strict=True)])
+    assert forgotten == list(range(len(replies)))
+    return wire
+
+
+def good(request):
+    return Reply(request, [Tensor.from_numpy("O", np.zeros((1, 1), np.float32))])
+
+
+def unsendable_parameter(request):
+    return Reply(request, parameters={"n": 2**70})
+
+
+def unsendable_output(request):
+    return Reply(request, [Tensor("O", "FP32", (1,), BrokenBuffer(b"", 4, owned=True))])
+
+
+@pytest.mark.parametrize("bad", [unsendable_parameter, unsendable_output])
+def test_an_answer_that_cannot_be_sent_fails_alone(bad):
+    wire = sent(good, bad, good)
+    assert sorted(wire.answered) == [0, 2]
+    code, message = wire.failed[1]
+    assert code == Code.INTERNAL
+    assert "the answer of model 'm' can't be sent" in message
+
+
+def test_errors_reach_the_client_whatever_their_text():
+    wire = sent(lambda request: Reply(request, error=BackendError("half a pair: \ud800")))
+    assert wire.failed == {0: (Code.INTERNAL, "half a pair: \\ud800")}
