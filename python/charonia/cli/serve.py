@@ -1,5 +1,6 @@
 """`charonia serve`: a server that lives until a signal ends it. Gives the process's exit code."""
 
+import ctypes
 import os
 import signal
 import sys
@@ -17,6 +18,11 @@ OK = 0
 FAILED = 1
 # An inline model that computes in pure Python took JSON throughput from 47k/s to 2.8k at Python's 5 ms, to 19k at this.
 _SWITCH_INTERVAL_S = 1e-4
+# Numbers of glibc's malloc.h, and what of freed memory is kept: blocks up to the first, in all up to the second.
+_M_TRIM_THRESHOLD = -1
+_M_MMAP_THRESHOLD = -3
+_LARGEST_KEPT_BYTES = 32 << 20
+_MOST_KEPT_BYTES = 256 << 20
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -48,6 +54,7 @@ class StopSignals:
 def run_server(parsed: ParsedFlags) -> int:
     """Serve until told to stop. 0 after an orderly stop; 1 if the start failed or the stop took too long."""
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
+    _keep_freed_memory()
     signals = StopSignals()
     from charonia.server import Server
 
@@ -63,6 +70,18 @@ def run_server(parsed: ParsedFlags) -> int:
     if code != OK:
         _leave_now(code)
     return code
+
+
+def _keep_freed_memory() -> None:
+    """Have glibc use the memory of large tensors again instead of returning it to the system after each.
+
+    A fresh page costs a fault: an inline model that returns 4 MB took 4.4 ms, and 0.26 ms with this. Other C libraries
+    have no such call and go without.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    if mallopt is not None:
+        mallopt(_M_MMAP_THRESHOLD, _LARGEST_KEPT_BYTES)
+        mallopt(_M_TRIM_THRESHOLD, _MOST_KEPT_BYTES)
 
 
 def _serve(server: "Server", signals: StopSignals) -> int:
