@@ -50,9 +50,10 @@ class ExecutingBatch:
         parameters: Mapping[str, Parameter] = NO_PARAMETERS,
         final: bool = True,
     ) -> None:
+        # Before the request is settled: outputs that can't be arranged must leave it to be failed.
+        arranged = self._arranger.arrange(outputs, request.requested_outputs)
         if final and not request.settle():
             return
-        arranged = self._arranger.arrange(outputs, request.requested_outputs)
         self._post(Reply(request, arranged, None, parameters, final))
 
     def fail(self, request: InferRequest, error: CharoniaError) -> None:

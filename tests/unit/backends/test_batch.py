@@ -1,0 +1,67 @@
+"""A batch in execution: every request is answered once, whatever the backend does."""
+
+import numpy as np
+import pytest
+
+from charonia.backends.arranging import OutputArranger
+from charonia.backends.batch import ExecutingBatch
+from charonia.config.io import OutputSpec
+from charonia.core.errors import BackendError
+from charonia.core.tensor import Tensor
+from charonia.observe.statistics import ModelStatistics
+from charonia.testing.clock import ManualClock
+from charonia.testing.requests import KeptReplies, make_request
+
+RESHAPED = OutputSpec("O", "FP32", (-1, 1), reshape=(-1,))
+
+
+def executing(count=2, output=RESHAPED):
+    channel, statistics = KeptReplies(), ModelStatistics()
+    requests = [make_request(channel) for _ in range(count)]
+    return ExecutingBatch(requests, OutputArranger([output], True), statistics, ManualClock()), channel, statistics
+
+
+def output(shape):
+    return [Tensor.from_numpy("O", np.zeros(shape, np.float32))]
+
+
+def test_outputs_that_cannot_be_arranged_leave_the_request_to_be_failed():
+    batch, channel, _ = executing()
+    first, second = batch.requests
+    batch.respond(first, output((1, 3)))
+    with pytest.raises(IndexError):
+        batch.respond(second, output((1,)))
+    batch.close(BackendError("a wrong output"), "m")
+    assert channel.of(first).outputs[0].shape == (1, 3, 1)
+    assert channel.error_of(second) == "a wrong output"
+
+
+def test_a_request_that_the_backend_forgot_is_failed():
+    batch, channel, statistics = executing(1)
+    batch.close(None, "m")
+    assert "without answering" in channel.error_of(batch.requests[0])
+    assert statistics.fail.count == 1
+
+
+def test_a_second_answer_is_ignored():
+    batch, channel, statistics = executing(1)
+    (request,) = batch.requests
+    batch.respond(request, output((1, 3)))
+    batch.respond(request, output((1, 3)))
+    batch.fail(request, BackendError("late"))
+    batch.close(None, "m")
+    assert channel.of(request).error is None
+    assert (statistics.success.count, statistics.fail.count) == (1, 0)
+
+
+def test_a_batch_that_is_held_is_left_to_the_backend():
+    batch, channel, _ = executing(1)
+    (request,) = batch.requests
+    batch.hold()
+    batch.close(None, "m")
+    assert channel.replies == []
+    batch.respond(request, output((1, 3)))
+    batch.flush()
+    batch.ready_for_next()
+    batch.wait_ready()
+    assert channel.of(request).error is None
