@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from charonia.core.errors import CharoniaError, UnsupportedError
+from charonia.core.errors import CharoniaError, InternalError, UnsupportedError
 from charonia.core.request import InferRequest, refuse
 from charonia.engine.model import ModelVersion
 
@@ -36,3 +36,7 @@ class Engine:
             model.submit(request)
         except CharoniaError as error:
             refuse(request, error)
+        except Exception as error:
+            # A bug, but it must not end the thread that submits, and with it every other request.
+            sentence = f"the request to model '{request.model_name}' failed by a fault of the server: {error!r}"
+            refuse(request, InternalError(sentence))
