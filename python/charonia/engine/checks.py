@@ -3,6 +3,7 @@
 What passed once is remembered under the request's signature, so that the usual request costs two dictionary look-ups.
 """
 
+import threading
 from collections.abc import Sequence
 
 from charonia.config.io import InputSpec, OutputSpec
@@ -36,6 +37,7 @@ class RequestCheck:
         # With a shape tensor the first dims differ by rule, so every request takes the long way.
         self._memorable = not self._reshapes and not any(spec.is_shape_tensor for spec in inputs)
         self._known: dict[tuple[int, int], int] = {}
+        self._lock = threading.Lock()
         self._shape_keys: dict[object, int] = {}
         self._next_shape_key = 0
 
@@ -169,12 +171,14 @@ class RequestCheck:
                 for name, tensor in request.inputs.items()
             )
         )
-        key = self._shape_keys.get(form)
-        if key is None:
-            if len(self._shape_keys) >= _REMEMBERED_SIGNATURES:
-                self._shape_keys.clear()
-            self._next_shape_key += 1
-            key = self._shape_keys[form] = self._next_shape_key
+        # Several threads submit; were two forms to get one number, their tensors would be joined.
+        with self._lock:
+            key = self._shape_keys.get(form)
+            if key is None:
+                if len(self._shape_keys) >= _REMEMBERED_SIGNATURES:
+                    self._shape_keys.clear()
+                self._next_shape_key += 1
+                key = self._shape_keys[form] = self._next_shape_key
         return key
 
     def _wrong(self, request: InferRequest, sentence: str) -> InvalidArgumentError:
