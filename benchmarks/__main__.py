@@ -54,13 +54,12 @@ def cpu_us(load: Load) -> float:
     return load.cpu_us
 
 
-def analysed(model: str, protocol: str, concurrency: int) -> Measure:
-    return lambda server: perf_analyzer(server, model, protocol, concurrency)
+def analysed(model: str, protocol: str, concurrency: int, *extra: str) -> Measure:
+    return lambda server: perf_analyzer(server, model, protocol, concurrency, *extra)
 
 
 def rows() -> list[Row]:
     theirs_http, theirs_grpc = analysed("addsub_python", "http", 32), analysed("addsub_python", "grpc", 32)
-    floats = np.random.default_rng(0).random(1_000_000, np.float32)
     text = strings()
 
     def echo_of(model: str, protocol: str, array: np.ndarray, datatype: str) -> Measure:
@@ -88,7 +87,7 @@ def rows() -> list[Row]:
         table.append(Row(f"ONNX add/sub latency c=1 {protocol}", alone, theirs, latency_us, target, True))
     table.append(Row("MLP as ONNX c=32 HTTP", analysed("mlp_onnx", "http", 32), theirs_http, per_s, 1.1))
     for protocol in ("http", "grpc"):
-        large = echo_of("echo_4mb", protocol, floats, "FP32")
+        large = analysed("echo_4mb", protocol, 4, "--shape", "INPUT0:1000000")
         table.append(Row(f"FP32 1M elements echoed by Python c=4 {protocol}", large, large, per_s, 1.2))
         many = echo_of("echo_text", protocol, text, "BYTES")
         table.append(Row(f"1,000 strings echoed by Python c=4 {protocol}", many, many, per_s, 1.3))
