@@ -162,6 +162,19 @@ def test_cancelling_at_the_moment_of_the_answer_harms_nobody(gated):
     assert served.server.live
 
 
+def test_a_client_that_cancels_often_keeps_its_channel(gated):
+    """Calls given up at once by the hundred must not end the connection under those that wait on it."""
+    served = gated(BATCHING)
+    door = RawGrpc(served.server)
+    waiting = door.stub.ModelInfer.future(message(1))
+    served.gate.next_entered()
+    for value in range(2, 502):
+        door.stub.ModelInfer.future(message(value)).cancel()
+    served.gate.open_for_good()
+    assert np.frombuffer(waiting.result(PATIENCE_S).raw_output_contents[0], np.float32) == [1]
+    door.close()
+
+
 def test_a_short_deadline_in_a_loop(gated):
     served = gated(BATCHING)
     served.gate.open_for_good()
