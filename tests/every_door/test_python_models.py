@@ -3,10 +3,12 @@
 import json
 
 import numpy as np
+import psutil
 import pytest
 
 from tests.every_door.doors import RefusedError
 from tests.every_door.raw import RawGrpc, RawHttp, infer_pb2, one_input
+from tests.models.gated import PATIENCE_S
 from tests.models.repository import write_python_model
 
 FORMS = ("isolated", "inline")
@@ -264,7 +266,22 @@ def test_parameters_of_responses(server, form):
 def test_many_failures_with_large_inputs_leave_nothing_behind(server, form):
     large = np.zeros((1, 1_000_000), np.float32)
     model = server.model(f"fails_{form}")
-    for _ in range(20):
-        future = model.submit({"IN": large}, parameters={"kind": "raise"})
-        assert future.exception() is not None
+
+    def fail(times):
+        for _ in range(times):
+            assert model.submit({"IN": large}, parameters={"kind": "raise"}).exception(PATIENCE_S) is not None
+
+    fail(10)
+    files, memory = held_by_all()
+    fail(60)
+    files_now, memory_now = held_by_all()
+    assert files_now == files  # shared memory is held by open files
+    assert memory_now - memory < 10 * large.nbytes
     np.testing.assert_array_equal(model.infer({"IN": large + 1})["OUT"], large + 1)
+
+
+def held_by_all():
+    """Open files and bytes of this process and of the models' own."""
+    this = psutil.Process()
+    everybody = (this, *this.children(recursive=True))
+    return sum(each.num_fds() for each in everybody), sum(each.memory_info().rss for each in everybody)
