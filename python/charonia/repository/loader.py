@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING
 
-from charonia.backends.base import Backend, ModelContext, ServerFacts
+from charonia.backends.base import Backend, ModelContext, MortalInstance, ServerFacts
 from charonia.backends.placement import Devices, instance_count, place, share_of_cores
 from charonia.backends.registry import BackendRegistry
 from charonia.backends.warmup import warm_up, warmup_samples
@@ -51,21 +51,10 @@ class LoaderParts:
     on_health: Callable[[ModelVersion], None]
 
 
-@runtime_checkable
-class ReportsHealth(Protocol):
-    """An instance that can go down and come back: it calls `health_changed` after `healthy` or `failure` have changed.
-
-    `failure` says why it will not come back, None while there is hope.
-    """
-
-    failure: str | None
-    health_changed: Callable[[], None]
-
-
 def failure_of(model: ModelVersion) -> str | None:
     """Why an instance of the model was given up, None when none was."""
     instances = (runner.instance for runner in model.instances)
-    return next((each.failure for each in instances if isinstance(each, ReportsHealth) and each.failure), None)
+    return next((each.failure for each in instances if isinstance(each, MortalInstance) and each.failure), None)
 
 
 class ModelLoader:
@@ -154,9 +143,9 @@ class ModelLoad:
         )
         try:
             for runner in model.instances:
-                warm_up(runner.instance, config, samples, parts.services.clock, parts.facts.log)
-                if isinstance(runner.instance, ReportsHealth):
+                if isinstance(runner.instance, MortalInstance):
                     runner.instance.health_changed = partial(parts.on_health, model)
+                warm_up(runner.instance, config, samples, parts.services.clock, parts.facts.log)
         except BaseException:
             model.stop(_DISCARD_S)
             raise
