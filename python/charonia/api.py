@@ -18,12 +18,11 @@ from charonia.control.metadata import Metadata, ModelMetadata
 from charonia.control.statistics import Statistics, StatisticsRecord
 from charonia.core.datatypes import BYTES, DATATYPES
 from charonia.core.errors import CharoniaError, InvalidArgumentError, UnavailableError
-from charonia.core.request import NO_PARAMETERS, Parameter
+from charonia.core.request import ANY_VERSION, NO_PARAMETERS, Parameter
 from charonia.core.tensor import Tensor
 from charonia.engine.inproc import InferResult, ResultFuture
 from charonia.engine.model import ModelVersion
 from charonia.options import ServerOptions
-from charonia.repository.directory import ANY_VERSION
 from charonia.server import Server as ServerParts
 
 if TYPE_CHECKING:

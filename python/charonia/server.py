@@ -21,6 +21,7 @@ from charonia.backends.registry import BackendRegistry
 from charonia.config.model_config import ConfigOptions
 from charonia.core.clock import MonotonicClock
 from charonia.core.protocols import Bell
+from charonia.core.request import ANY_VERSION
 from charonia.engine.engine import Engine
 from charonia.engine.inproc import InprocClient
 from charonia.engine.model import ModelServices, ModelVersion
@@ -29,7 +30,7 @@ from charonia.observe.gpu import open_gpu_metrics
 from charonia.observe.log import LogSettings, ServerLog
 from charonia.observe.metrics import Metrics, MetricWriter, parse_metrics_config
 from charonia.options import ServerOptions
-from charonia.repository.directory import ANY_VERSION, Directory
+from charonia.repository.directory import Directory
 from charonia.repository.lifecycle import ModelLifecycle
 from charonia.repository.loader import LoaderParts, ModelLoader, failure_of
 from charonia.repository.readiness import server_ready

@@ -3,8 +3,9 @@
 from enum import StrEnum
 from typing import NoReturn
 
-from charonia.control.ports import ANY_VERSION, Models
+from charonia.control.ports import Models
 from charonia.core.errors import UnsupportedError
+from charonia.core.request import ANY_VERSION
 
 
 class Feature(StrEnum):

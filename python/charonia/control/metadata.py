@@ -4,8 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from charonia.control.ports import ANY_VERSION, Models, ServerView
+from charonia.control.ports import Models, ServerView
 from charonia.core.datatypes import BY_NUMBER
+from charonia.core.request import ANY_VERSION
 
 if TYPE_CHECKING:
     from charonia.config.schema import ModelConfig, ModelInput, ModelOutput

@@ -3,9 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from charonia.core.request import ANY_VERSION
 from charonia.observe.model_metrics import MeasuredModel
-
-ANY_VERSION = -1
 
 
 class ServerView(Protocol):

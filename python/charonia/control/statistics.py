@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from charonia.control.ports import ANY_VERSION, Models, ModelView
+from charonia.control.ports import Models, ModelView
+from charonia.core.request import ANY_VERSION
 from charonia.observe.statistics import BatchStatistics, Duration
 
 

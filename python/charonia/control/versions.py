@@ -1,7 +1,7 @@
 """Model versions as clients write them."""
 
-from charonia.control.ports import ANY_VERSION
 from charonia.core.errors import InvalidArgumentError
+from charonia.core.request import ANY_VERSION
 
 _MAX_VERSION = 2**63 - 1
 _MAX_DIGITS = 19

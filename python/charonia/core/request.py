@@ -9,6 +9,9 @@ from charonia.core.tensor import Tensor
 Parameter = bool | int | float | str
 NO_PARAMETERS: Mapping[str, Parameter] = {}
 
+ANY_VERSION = -1
+"""Of a model: the version that the server chooses."""
+
 
 class Reply:
     """One response, or the error that ends the request. Exactly one of `outputs` and `error` counts: error wins.
@@ -59,7 +62,7 @@ class InferRequest:
     """One inference request. Its owner (front end → engine → queue → batch) settles it exactly once.
 
     Attributes:
-        model_version: the version asked for, -1 for the server's choice.
+        model_version: the version asked for, or ANY_VERSION.
         version: the version that serves it, as text; set by the engine.
         inputs: by name, shapes with batch dimension; the engine puts them in the model's order and applies reshape.
         requested_outputs: names in the request's order, () for all of the model's.

@@ -11,7 +11,7 @@ class ModelDirectory(Protocol):
     """Knows which versions can serve."""
 
     def find(self, name: str, version: int) -> ModelVersion:
-        """The version asked for, -1 for the one that the version policy prefers.
+        """The version asked for, ANY_VERSION for the one that the version policy prefers.
 
         Raises:
             NotFoundError: no such model or version.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from charonia.core.clock import Clock
 from charonia.core.protocols import Submitter
-from charonia.core.request import NO_PARAMETERS, InferRequest, Parameter, Reply
+from charonia.core.request import ANY_VERSION, NO_PARAMETERS, InferRequest, Parameter, Reply
 from charonia.core.tensor import Tensor
 
 
@@ -69,7 +69,7 @@ class InprocClient:
         model_name: str,
         inputs: Sequence[Tensor],
         *,
-        version: int = -1,
+        version: int = ANY_VERSION,
         id: str = "",
         outputs: Sequence[str] = (),
         parameters: Mapping[str, Parameter] = NO_PARAMETERS,
@@ -79,7 +79,7 @@ class InprocClient:
         """Start one inference. Input memory must not change until the future is done.
 
         Args:
-            version: -1 for the server's choice.
+            version: ANY_VERSION for the server's choice.
             outputs: names of the outputs wanted, empty for all.
             timeout_us: the request's queue time-out in microseconds, where the model allows one.
         """

@@ -5,11 +5,10 @@ import weakref
 from collections.abc import Callable, Sequence
 
 from charonia._wire import InferCall, WireServer
-from charonia.control.ports import ANY_VERSION
 from charonia.control.versions import parse_version
 from charonia.core.errors import CharoniaError, Code, InvalidArgumentError
 from charonia.core.protocols import Submitter
-from charonia.core.request import InferRequest
+from charonia.core.request import ANY_VERSION, InferRequest
 from charonia.core.tensor import Tensor
 from charonia.engine.engine import ModelDirectory
 from charonia.engine.model import ModelVersion
@@ -51,7 +50,7 @@ class Ingress:
         self._thread.start()
 
     def stop(self) -> None:
-        """Call before the wire's shutdown, which ends the thread's wait."""
+        """End the thread. Call it after the wire's shutdown: from then on takes come back at once, with nothing."""
         self._stopping = True
 
     def join(self, timeout_s: float | None = None) -> None:

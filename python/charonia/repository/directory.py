@@ -4,9 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Generic
 
 from charonia.core.errors import CharoniaError, NotFoundError, UnavailableError
+from charonia.core.request import ANY_VERSION
 from charonia.repository.states import IndexEntry, ModelRecord, State, V, VersionRecord
-
-ANY_VERSION = -1
 
 
 class Directory(Generic[V]):

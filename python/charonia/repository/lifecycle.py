@@ -14,7 +14,8 @@ from typing import Generic, Protocol
 
 from charonia.core.errors import CharoniaError
 from charonia.core.log import Log
-from charonia.repository.directory import ANY_VERSION, Directory
+from charonia.core.request import ANY_VERSION
+from charonia.repository.directory import Directory
 from charonia.repository.readiness import version_ready
 from charonia.repository.states import ModelRecord, State, V, V_co, VersionRecord
 

@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from charonia.core.request import ANY_VERSION
 from charonia.options import EVERY_MODEL, ServerOptions
-from charonia.repository.directory import ANY_VERSION, Directory
+from charonia.repository.directory import Directory
 from charonia.repository.scan import Scan
 from charonia.repository.states import V
 
