@@ -3,6 +3,8 @@
 use bytemuck::Pod;
 use bytes::Bytes;
 
+const LARGEST_ITEM: usize = 8;
+
 /// Typed memory seen as bytes; it keeps the alignment of `T`.
 struct Typed<T>(Vec<T>);
 
@@ -22,9 +24,12 @@ pub fn ensure(bytes: Bytes, item_size: usize) -> Bytes {
     if item_size <= 1 || bytes.is_empty() || (bytes.as_ptr() as usize).is_multiple_of(item_size) {
         return bytes;
     }
-    let mut words = vec![0_u64; bytes.len().div_ceil(8)];
-    bytemuck::cast_slice_mut(&mut words)[..bytes.len()].copy_from_slice(&bytes);
-    from_vec(words).slice(..bytes.len())
+    // Into memory with some room, from an address that suits: zeroing words first would cost as much as the copy.
+    let mut memory = Vec::<u8>::with_capacity(bytes.len() + LARGEST_ITEM);
+    let start = memory.as_ptr().addr().wrapping_neg() % LARGEST_ITEM;
+    memory.resize(start, 0);
+    memory.extend_from_slice(&bytes);
+    Bytes::from(memory).slice(start..)
 }
 
 #[cfg(test)]
