@@ -232,7 +232,7 @@ class WireServer:
 
         Once threads have come here, the route's calls gather here: a waiting thread is woken for them, a busy one has a
         moment (1 ms) to come back and take them all; then they go to `take`. A call is never left where nobody looks.
-        With a time-out of 0 it only looks, and uses up no wake-up.
+        With a time-out of 0 it only looks, and uses up no wake-up. After `shutdown` it waits for wake-ups only.
         """
     def wake_route(self, route: int, count: int = 1) -> None:
         """Make `count` waits at the route return, the present ones or the next."""

@@ -131,11 +131,13 @@ class Doors:
         return not self._closer.is_alive()
 
     def _shut(self, timeout_s: float) -> None:
-        self._flushed = self._wire.shutdown(timeout_s)
+        try:
+            self._flushed = self._wire.shutdown(timeout_s)
+        finally:
+            self._ingress.stop()
 
     def close(self) -> bool:
         """End the threads, after `drain` and after the models were told to stop. False if an answer was cut off."""
-        self._ingress.stop()
         if self._closer is not None:
             self._closer.join()
         self._ingress.join(_JOIN_S)

@@ -158,11 +158,13 @@ class QueuedScheduler:
             self._stopped = True
             waiting = list(self._queue.waiting())
             self._queue.take(waiting)
+            idle = self._idle
         for request in waiting:
             self._refuse(
                 request, UnavailableError(f"{request_prefix(request)}model '{request.model_name}' was unloaded")
             )
-        self._bell.ring(1 << 16)
+        # One for each instance inside a wait: those that are busy look at the flag first.
+        self._bell.ring(idle)
 
     def _deadline_to_arm(self) -> int | None:
         """The next deadline if the timer does not know it yet."""

@@ -6,6 +6,7 @@
 //! the calls go to `take`. So a call never lies where nobody looks.
 
 use std::collections::{HashMap, VecDeque};
+use std::mem;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -139,7 +140,7 @@ impl Inbox {
 
     /// Hand the calls of a route over to `take`.
     fn release(&self, mut state: MutexGuard<'_, State>, route: Route) {
-        let calls = state.routes.get_mut(&route).map(|attended| std::mem::take(&mut attended.calls));
+        let calls = state.routes.get_mut(&route).map(|attended| mem::take(&mut attended.calls));
         state.items.extend(calls.into_iter().flatten().map(Item::Call));
         self.ring(state);
     }
@@ -183,7 +184,7 @@ impl Inbox {
     }
 
     fn collect(&self, mut state: MutexGuard<'_, State>, max_items: usize) -> (Vec<Item>, Retired) {
-        let retired = std::mem::take(&mut state.retired);
+        let retired = mem::take(&mut state.retired);
         let count = max_items.min(state.items.len());
         let taken: Vec<Item> = state.items.drain(..count).collect();
         let calls = taken.iter().filter(|item| matches!(item, Item::Call(_))).count();
@@ -201,12 +202,13 @@ impl Inbox {
     }
 
     /// Up to `max_items` calls of this route, in order. Waits until there are some; empty after the time, `wake_route`
-    /// or `close`. With no time it only looks, and uses up no wake-up. Retired memory is handed over too.
+    /// and, once, `close`: what waits later waits for wake-ups, since whoever uses this inbox may have work of its own.
+    /// With no time it only looks, and uses up no wake-up. Retired memory is handed over too.
     pub fn take_route(&self, route: Route, max_items: usize, timeout: Duration) -> (Vec<Call>, Retired) {
         let waiter = Arc::new(Waiter::default());
         {
             let mut state = self.lock();
-            let leave = state.closed || !state.retired.is_empty() || timeout.is_zero();
+            let leave = !state.retired.is_empty() || timeout.is_zero();
             let attended = state.routes.entry(route).or_default();
             if leave || !attended.calls.is_empty() {
                 return self.collect_route(state, route, max_items);
@@ -225,7 +227,7 @@ impl Inbox {
     }
 
     fn collect_route(&self, mut state: MutexGuard<'_, State>, route: Route, max_items: usize) -> (Vec<Call>, Retired) {
-        let retired = std::mem::take(&mut state.retired);
+        let retired = mem::take(&mut state.retired);
         let attended = state.routes.entry(route).or_default();
         attended.expected = false;
         attended.visits += 1;
@@ -258,11 +260,12 @@ impl Inbox {
         self.lock().routes.get(&route).map_or(0, |waiting| waiting.waiters.len())
     }
 
-    /// Forget routes that are not published any more; what waits there goes to `take`.
+    /// Forget routes that are not published any more; what waits there goes to `take`. A route with wake-ups is kept:
+    /// somebody may be on the way to wait there, and would never hear.
     pub fn keep_routes(&self, published: impl Fn(Route) -> bool) {
         let mut state = self.lock();
         let gone = |(&route, attended): (&Route, &RouteState)| {
-            (!published(route) && attended.waiters.is_empty()).then_some(route)
+            (!published(route) && attended.waiters.is_empty() && attended.wakes == 0).then_some(route)
         };
         let gone: Vec<Route> = state.routes.iter().filter_map(gone).collect();
         let left: Vec<Call> =
@@ -271,18 +274,19 @@ impl Inbox {
         self.ring(state);
     }
 
-    /// Wake all takers, for good. What still waits is dropped, and so answered.
+    /// Wake all takers; `take` never waits again. The calls that are still here are dropped, and so answered.
     pub fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
-        let items = std::mem::take(&mut state.items);
+        let items = mem::take(&mut state.items);
         self.counters.waiting_calls.sub(state.calls as u64);
         state.calls = 0;
-        let routes: Vec<RouteState> = state.routes.drain().map(|(_, attended)| attended).collect();
+        let empty = |attended: &mut RouteState| (mem::take(&mut attended.calls), mem::take(&mut attended.waiters));
+        let (calls, waiters): (Vec<_>, Vec<_>) = state.routes.values_mut().map(empty).unzip();
         drop(state);
         self.arrived.notify_all();
-        routes.iter().flat_map(|attended| &attended.waiters).for_each(|waiter| waiter.wake());
-        drop((items, routes));
+        waiters.iter().flatten().for_each(|waiter| waiter.wake());
+        drop((items, calls));
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -511,7 +515,21 @@ mod tests {
         inbox.close();
         assert_eq!(waiter.recv_timeout(LONG).unwrap(), None);
         assert!(inbox.take(8, LONG).0.is_empty());
-        assert!(inbox.take_route(5, 8, LONG).0.is_empty());
         assert!(inbox.push(call(&inbox), 0).is_err());
+        assert!(inbox.push(call(&inbox), 5).is_err());
+    }
+
+    #[test]
+    fn wakes_outlive_the_end_of_the_inbox_and_of_their_route() {
+        let inbox = inbox(8);
+        inbox.close();
+        let waiter = wait_at(&inbox, 5, LONG);
+        assert!(waiter.try_recv().is_err(), "nobody woke it yet");
+        inbox.wake_route(5, 2);
+        assert_eq!(waiter.recv_timeout(LONG).unwrap(), None);
+        inbox.keep_routes(|_| false);
+        assert!(inbox.take_route(5, 8, LONG).0.is_empty(), "the second wake");
+        inbox.keep_routes(|_| false);
+        assert!(inbox.lock().routes.is_empty());
     }
 }

@@ -74,7 +74,7 @@ impl Wire {
         self.spare_core && self.counters.unsettled_calls.get() <= 1
     }
 
-    /// Replace the table. Wake-ups for routes that are no longer in it are forgotten.
+    /// Replace the table. Routes that are no longer in it are forgotten, once nobody waits there.
     pub fn publish(&self, published: Published) {
         self.table.publish(published);
         let table = self.table.read();

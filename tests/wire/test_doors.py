@@ -1,0 +1,41 @@
+"""The network side of a server, put together over the real wire."""
+
+import threading
+
+from charonia.core.log import SilentLog
+from charonia.core.request import InferRequest
+from charonia.frontend.doors import Doors
+from charonia.options import ServerOptions
+from charonia.repository.directory import Directory
+
+PATIENCE_S = 20.0
+"""Nothing waits this long when it works."""
+
+
+class NoEngine:
+    def submit(self, request: InferRequest) -> None:
+        raise AssertionError("nobody asked for anything")
+
+
+def made_doors(deaths: list[BaseException]) -> Doors:
+    options = ServerOptions(http_address="127.0.0.1", http_port=0, allow_grpc=False, allow_metrics=False)
+    models: Directory[object] = Directory({}, scanned=True)  # type: ignore[type-var]
+    return Doors(options, "test", NoEngine(), models, lambda name, error: deaths.append(error), SilentLog())  # type: ignore[arg-type]
+
+
+def test_the_ingress_ends_with_the_wire_and_not_with_the_models_that_unload_after_it() -> None:
+    deaths: list[BaseException] = []
+    doors = made_doors(deaths)
+    before = set(threading.enumerate())
+    doors.open()
+    (ingress,) = [thread for thread in set(threading.enumerate()) - before if thread.name == "ingress"]
+    bell, _ = doors.new_bell()
+    doors.refuse()
+    assert doors.drain(PATIENCE_S)
+    ingress.join(PATIENCE_S)
+    assert not ingress.is_alive()
+    # An instance still hears its scheduler: there may be work that did not come by the network.
+    bell.ring()
+    assert bell.wait(PATIENCE_S) == ()
+    assert doors.close()
+    assert deaths == []
