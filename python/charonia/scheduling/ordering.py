@@ -4,7 +4,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from charonia.core.errors import CharoniaError, FailureReason
+from charonia.core.errors import FailureReason
 from charonia.core.request import InferRequest, Reply, ReplyChannel
 
 # A request that never was executed is answered at once: nobody waits for the order of refusals.
@@ -45,7 +45,7 @@ class ReplyOrder:
             request.channel = ticket
             try:
                 enqueue(request)
-            except CharoniaError:
+            except BaseException:
                 request.channel = channel
                 with self._lock:
                     ticket.final = True
@@ -53,8 +53,8 @@ class ReplyOrder:
 
     def send(self, ticket: _Ticket, replies: Sequence[Reply]) -> None:
         """Pass on what may go now: refusals at once, the rest when its turn comes."""
-        now = [reply for reply in replies if reply.error is not None and reply.error.failure_reason in _AT_ONCE]
-        later = [reply for reply in replies if reply not in now]
+        now = [reply for reply in replies if _goes_at_once(reply)]
+        later = [reply for reply in replies if not _goes_at_once(reply)]
         if now:
             ticket.channel.send(now)
         with self._lock:
@@ -80,3 +80,7 @@ class ReplyOrder:
                     break
                 self._tickets.popleft()
         return released
+
+
+def _goes_at_once(reply: Reply) -> bool:
+    return reply.error is not None and reply.error.failure_reason in _AT_ONCE

@@ -69,3 +69,17 @@ def test_a_request_that_the_queue_refused_has_no_place():
     answer(last)
     answer(first)
     assert sent(channel) == [first, last]
+
+
+def test_a_bug_while_queueing_leaves_no_place_that_others_wait_behind():
+    order, channel, _ = admitted(0)
+
+    def broken(_):
+        raise ZeroDivisionError("a bug of ours")
+
+    with pytest.raises(ZeroDivisionError):
+        order.enqueue(make_request(channel), broken)
+    next_one = make_request(channel)
+    order.enqueue(next_one, lambda _: None)
+    answer(next_one)
+    assert sent(channel) == [next_one]
