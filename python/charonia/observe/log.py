@@ -16,12 +16,10 @@ from types import FrameType
 from charonia.core.log import LogLevel
 from charonia.observe.sink import Sink, open_file_sink, stderr_sink
 
-FORMATS = ("default", "ISO8601", "json")
-
 
 @dataclass(slots=True)
 class LogSettings:
-    """What may be changed while the server runs; `format` is one of FORMATS."""
+    """What may be changed while the server runs; `format` is one of those of `--log-format`."""
 
     info: bool = True
     warning: bool = True

@@ -7,8 +7,9 @@ import re
 import pytest
 
 from charonia.core.log import LogLevel
-from charonia.observe.log import LogSettings, ServerLog
+from charonia.observe.log import _LINES, LogSettings, ServerLog
 from charonia.observe.sink import DescriptorSink
+from charonia.options import LOG_FORMATS
 
 MOMENT_S = 1764431453.381695
 
@@ -113,3 +114,7 @@ def test_a_stalled_reader_loses_lines_and_is_told_later() -> None:
     assert os.read(reader, 1 << 20) == b"(2 log messages were dropped because nobody read them)\nback\n"
     sink.close()
     os.close(reader)
+
+
+def test_every_format_of_the_flag_has_its_line():
+    assert set(_LINES) == set(LOG_FORMATS)
