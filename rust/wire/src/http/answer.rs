@@ -95,7 +95,7 @@ fn poll_part(
     }
 }
 
-/// 200 without a body.
+/// A status without a body.
 pub fn empty(status: StatusCode) -> Answer {
     let mut answer = Response::new(AnswerBody::Empty);
     *answer.status_mut() = status;
