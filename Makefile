@@ -31,7 +31,7 @@ $(VENV)/created:
 $(VENV)/installed: $(VENV)/created pyproject.toml $(RUST_SOURCES)
 	$(call say,Building the extension and installing Charonia (some minutes the first time))
 	@$(BIN)/python -m pip install --quiet --group check --group test "maturin>=1.9,<2"
-	@$(BIN)/python -m pip install --editable '.[cpu]' | tail -n 1
+	@VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/maturin develop --release --extras cpu
 	@touch $@
 
 $(VENV)/models: $(VENV)/installed
