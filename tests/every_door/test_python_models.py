@@ -1,5 +1,6 @@
 """Python models through every door, in both forms: what they are told, what they may answer, and how they fail."""
 
+import gc
 import json
 
 import numpy as np
@@ -276,12 +277,13 @@ def test_many_failures_with_large_inputs_leave_nothing_behind(server, form):
     fail(60)
     files_now, memory_now = held_by_all()
     assert files_now == files  # shared memory is held by open files
-    assert memory_now - memory < 10 * large.nbytes
+    assert memory_now - memory < 30 * large.nbytes  # half of what was sent: allocators keep some, a leak keeps all
     np.testing.assert_array_equal(model.infer({"IN": large + 1})["OUT"], large + 1)
 
 
 def held_by_all():
     """Open files and bytes of this process and of the models' own."""
+    gc.collect()
     this = psutil.Process()
     everybody = (this, *this.children(recursive=True))
     return sum(each.num_fds() for each in everybody), sum(each.memory_info().rss for each in everybody)
