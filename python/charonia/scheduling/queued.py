@@ -1,5 +1,6 @@
 """The scheduler for models without state: one queue, one batch rule, any number of instances that pull."""
 
+import heapq
 import threading
 from collections.abc import Callable, Sequence
 
@@ -50,7 +51,7 @@ class QueuedScheduler:
         self._idle = 0  # instances inside a wait
         self._rung = 0  # of those, how many have been rung and have not come back yet
         self._growing = NOTHING
-        self._armed_ns: int | None = None
+        self._armed: list[int] = []  # when the timer calls, a heap
         self._stopped = False
 
     @property
@@ -167,17 +168,19 @@ class QueuedScheduler:
         self._bell.ring(idle)
 
     def _deadline_to_arm(self) -> int | None:
-        """The next deadline if the timer does not know it yet."""
+        """The next deadline, unless the timer calls until then: every further call would arm yet another one."""
         deadline_ns = self._queue.next_deadline_ns()
-        if deadline_ns is None or (self._armed_ns is not None and self._armed_ns <= deadline_ns):
+        if deadline_ns is None or (self._armed and self._armed[0] <= deadline_ns):
             return None
-        self._armed_ns = deadline_ns
+        heapq.heappush(self._armed, deadline_ns)
         return deadline_ns
 
     def _on_deadline(self) -> None:
+        now_ns = self._clock.now_ns()
         with self._lock:
-            self._armed_ns = None
-            rejected = self._queue.expire(self._clock.now_ns())
+            while self._armed and self._armed[0] <= now_ns:
+                heapq.heappop(self._armed)
+            rejected = self._queue.expire(now_ns)
             wake = self._claim_idle_for_rest()
             arm_ns = self._deadline_to_arm()
         if wake:

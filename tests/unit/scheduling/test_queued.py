@@ -117,6 +117,23 @@ def test_each_timeout_fires_on_its_own():
     assert usual.settled
 
 
+def test_timeouts_do_not_pile_up_in_the_timer():
+    """One call of the timer is enough for a deadline, however many shorter ones came in between."""
+    policy = QueuePolicy(default_timeout_us=HOUR_US, allow_timeout_override=True)
+    world = World(priorities=PriorityLevels(policy=policy))
+    usual = world.enqueue()
+    for _ in range(20):
+        short = world.enqueue(timeout_us=100)
+        world.clock.advance(us=100)
+        world.timer.run_due()
+        assert short.settled
+    assert len(world.timer._entries) == 1
+    world.clock.advance(s=3600)
+    world.timer.run_due()
+    assert usual.settled
+    assert world.timer._entries == []
+
+
 def test_delayed_requests_run_after_younger_ones():
     world = World(priorities=PriorityLevels(policy=QueuePolicy(TimeoutAction.DELAY, default_timeout_us=1000)))
     late = world.enqueue()
