@@ -54,16 +54,20 @@ class Server:
         closed = {f"allow_{name}": f"{name}_port" in options for name in _LISTENERS}
         settings = {**_QUIET, **closed, **options, "model_repository": [fspath(path) for path in paths]}
         self._parts = _checked(ServerOptions.of(**settings))
+        self._started = False
         self._running = False
 
     def start(self) -> "Server":
-        """Load all models.
+        """Load all models. A server starts once.
 
         Raises:
-            UnavailableError: a port is taken; or a model failed to load, unless `exit_on_error=False`.
+            UnavailableError: it was started before; a port is taken; or a model failed to load, unless
+                `exit_on_error=False`.
             InvalidArgumentError: a repository can't be read.
         """
-        self._running = True
+        if self._started:
+            raise UnavailableError("this server was started before, and a server starts once: make a new one")
+        self._started = self._running = True
         try:
             self._parts.open()
             report = self._parts.load()

@@ -143,3 +143,12 @@ def test_importing_the_package_is_cheap():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_server_starts_once_and_goes_on_when_it_is_started_again(server):
+    with pytest.raises(UnavailableError, match="starts once"):
+        server.start()
+    assert server.ready
+    server.stop()
+    with pytest.raises(UnavailableError, match="starts once"):
+        server.start()
