@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from charonia.config.defaults import fill_backend, normalize
-from charonia.config.findings import Completion, ConfigError, Finding, Severity, errors_in
+from charonia.config.findings import Completion, ConfigError, Finding, Severity, errors_in, raise_on_errors
 from charonia.config.instance_groups import fill_instance_groups
 from charonia.config.json_form import config_from_json
 from charonia.config.layout import Layout, read_layout
@@ -66,8 +66,7 @@ class LoadedConfig:
         Raises:
             ConfigError: there is an error among the findings.
         """
-        if self.errors:
-            raise ConfigError(self.findings)
+        raise_on_errors(self.findings)
 
 
 def load_config(model_dir: Path, name: str, options: ConfigOptions) -> LoadedConfig:
