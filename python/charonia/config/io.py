@@ -1,15 +1,17 @@
 """The inputs and outputs of a model, as the engine reads them: plain records made once from the configuration."""
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from charonia.core.datatypes import BY_NUMBER
 
 if TYPE_CHECKING:
-    from charonia.config.schema import ModelConfig
+    from charonia.config.schema import ModelConfig, ModelInput, ModelOutput
 
 Dims = tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
 class InputSpec:
     """One input of a model.
 
@@ -22,31 +24,16 @@ class InputSpec:
         is_shape_tensor: TensorRT's shape tensors, which have no batch dimension.
     """
 
-    __slots__ = ("datatype", "dims", "is_shape_tensor", "name", "optional", "ragged", "reshape")
-
-    def __init__(
-        self,
-        name: str,
-        datatype: str,
-        dims: Dims,
-        reshape: Dims | None = None,
-        *,
-        optional: bool = False,
-        ragged: bool = False,
-        is_shape_tensor: bool = False,
-    ) -> None:
-        self.name = name
-        self.datatype = datatype
-        self.dims = dims
-        self.reshape = reshape
-        self.optional = optional
-        self.ragged = ragged
-        self.is_shape_tensor = is_shape_tensor
-
-    def __repr__(self) -> str:
-        return f"InputSpec({self.name!r}, {self.datatype}, {list(self.dims)})"
+    name: str
+    datatype: str
+    dims: Dims
+    reshape: Dims | None = None
+    optional: bool = field(default=False, kw_only=True)
+    ragged: bool = field(default=False, kw_only=True)
+    is_shape_tensor: bool = field(default=False, kw_only=True)
 
 
+@dataclass(frozen=True, slots=True)
 class OutputSpec:
     """One output of a model; `dims` and `reshape` as for inputs (the reshape goes from the backend's dims to `dims`).
 
@@ -54,37 +41,19 @@ class OutputSpec:
         label_filename: the file of class labels in the model's folder, "" for none.
     """
 
-    __slots__ = ("datatype", "dims", "is_shape_tensor", "label_filename", "name", "reshape")
-
-    def __init__(
-        self,
-        name: str,
-        datatype: str,
-        dims: Dims,
-        reshape: Dims | None = None,
-        *,
-        label_filename: str = "",
-        is_shape_tensor: bool = False,
-    ) -> None:
-        self.name = name
-        self.datatype = datatype
-        self.dims = dims
-        self.reshape = reshape
-        self.label_filename = label_filename
-        self.is_shape_tensor = is_shape_tensor
-
-    def __repr__(self) -> str:
-        return f"OutputSpec({self.name!r}, {self.datatype}, {list(self.dims)})"
+    name: str
+    datatype: str
+    dims: Dims
+    reshape: Dims | None = None
+    label_filename: str = field(default="", kw_only=True)
+    is_shape_tensor: bool = field(default=False, kw_only=True)
 
 
 def io_specs(config: "ModelConfig") -> tuple[tuple[InputSpec, ...], tuple[OutputSpec, ...]]:
     """The inputs and outputs of `config`, in its order."""
     inputs = tuple(
         InputSpec(
-            io.name,
-            wire_name(io.data_type),
-            tuple(io.dims),
-            tuple(io.reshape.shape) if io.HasField("reshape") else None,
+            *_common(io),
             optional=io.optional,
             ragged=io.allow_ragged_batch,
             is_shape_tensor=io.is_shape_tensor,
@@ -93,16 +62,18 @@ def io_specs(config: "ModelConfig") -> tuple[tuple[InputSpec, ...], tuple[Output
     )
     outputs = tuple(
         OutputSpec(
-            io.name,
-            wire_name(io.data_type),
-            tuple(io.dims),
-            tuple(io.reshape.shape) if io.HasField("reshape") else None,
+            *_common(io),
             label_filename=io.label_filename,
             is_shape_tensor=io.is_shape_tensor,
         )
         for io in config.output
     )
     return inputs, outputs
+
+
+def _common(io: "ModelInput | ModelOutput") -> tuple[str, str, Dims, Dims | None]:
+    reshape = tuple(io.reshape.shape) if io.HasField("reshape") else None
+    return io.name, wire_name(io.data_type), tuple(io.dims), reshape
 
 
 def wire_name(data_type: int) -> str:
