@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from charonia.backends.base import InstanceSpec
 from charonia.backends.cores import threads_per_instance
+from charonia.config.instance_groups import resolved_kind
 from charonia.config.schema import ModelConfig, ModelInstanceGroup
 from charonia.core.errors import InvalidArgumentError
 from charonia.core.log import Log
@@ -74,13 +75,6 @@ def share_of_cores(devices: Devices, instances: int, log: Log) -> int:
         "a model's own setting goes before it"
     )
     return threads
-
-
-def resolved_kind(group: ModelInstanceGroup, gpus: Sequence[int]) -> "ModelInstanceGroup.Kind.ValueType":
-    """KIND_AUTO decided: the GPU when one is visible and so are all that the group lists, else the CPU."""
-    if group.kind != KIND_AUTO:
-        return group.kind
-    return KIND_GPU if gpus and all(gpu in gpus for gpu in group.gpus) else KIND_CPU
 
 
 def _named_groups(config: ModelConfig) -> list[tuple[str, ModelInstanceGroup]]:

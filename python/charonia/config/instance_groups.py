@@ -51,11 +51,18 @@ def _fill(config: ModelConfig, group: "Group", index: int, gpus: Sequence[int], 
         done.append(Completion(f"{path}.gpus", f"[ {', '.join(map(str, gpus))} ]", "all visible GPUs"))
 
 
+def resolved_kind(group: "Group", gpus: Sequence[int]) -> "Group.Kind.ValueType":
+    """KIND_AUTO decided: the GPU when one is visible and so are all that the group lists, else the CPU."""
+    if group.kind != ModelInstanceGroup.KIND_AUTO:
+        return group.kind
+    usable = gpus and all(gpu in gpus for gpu in group.gpus)
+    return ModelInstanceGroup.KIND_GPU if usable else ModelInstanceGroup.KIND_CPU
+
+
 def _resolve_kind(group: "Group", path: str, gpus: Sequence[int], done: list[Completion]) -> None:
-    if gpus and all(gpu in gpus for gpu in group.gpus):
-        group.kind, reason = ModelInstanceGroup.KIND_GPU, "a GPU is visible"
-    else:
-        group.kind, reason = ModelInstanceGroup.KIND_CPU, "no GPU that it could use is visible"
+    group.kind = resolved_kind(group, gpus)
+    on_gpu = group.kind == ModelInstanceGroup.KIND_GPU
+    reason = "a GPU is visible" if on_gpu else "no GPU that it could use is visible"
     done.append(Completion(f"{path}.kind", ModelInstanceGroup.Kind.Name(group.kind), reason))
     if group.kind == ModelInstanceGroup.KIND_CPU and group.gpus:
         # KIND_AUTO says "if you can"; a CPU group that still listed GPUs would be refused.
