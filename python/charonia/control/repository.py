@@ -2,6 +2,7 @@
 
 from charonia.control.ports import IndexEntry, Models
 from charonia.core.errors import UnavailableError, UnsupportedError
+from charonia.core.text import shown
 
 READY = "READY"
 
@@ -27,7 +28,7 @@ class Repository:
     def _refuse(self, action: str, name: str, repository: str) -> None:
         no_repository(repository)
         raise UnavailableError(
-            f"can't {action} model '{name}': explicit model load / unload is not allowed, "
+            f"can't {action} model '{shown(name)}': explicit model load / unload is not allowed, "
             "this server loads models only when it starts"
         )
 
@@ -36,6 +37,6 @@ def no_repository(repository: str) -> None:
     """Raises UnsupportedError when a request picks one of several repositories by name."""
     if repository:
         raise UnsupportedError(
-            f"'repository_name' specification is not supported: leave it out instead of naming '{repository}', "
+            f"'repository_name' specification is not supported: leave it out instead of naming '{shown(repository)}', "
             "all repositories of the server are searched"
         )

@@ -2,6 +2,7 @@
 
 from charonia.core.errors import InvalidArgumentError
 from charonia.core.request import ANY_VERSION
+from charonia.core.text import shown
 
 _MAX_VERSION = 2**63 - 1
 _MAX_DIGITS = 19
@@ -18,9 +19,8 @@ def parse_version(text: str, model: str) -> int:
     digits = text.lstrip("0") or "0"
     if is_digits(text) and len(digits) <= _MAX_DIGITS and int(digits) <= _MAX_VERSION:
         return int(digits)
-    shown = text if len(text) <= 40 else f"{text[:40]}…"
     raise InvalidArgumentError(
-        f"failed to get model version from specified version string '{shown}' for model '{model}': "
+        f"failed to get model version from specified version string '{shown(text)}' for model '{shown(model)}': "
         f"expected decimal digits up to {_MAX_VERSION}"
     )
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from charonia.core.errors import InvalidArgumentError
 from charonia.core.request import NO_PARAMETERS, SEQUENCE_END, SEQUENCE_START, Parameter
+from charonia.core.text import shown
 
 _OWN = ("priority", "timeout", "sequence_id", "sequence_start", "sequence_end")
 _MAX_UINT64 = (1 << 64) - 1
@@ -62,4 +63,4 @@ def _correlation_id(value: Parameter) -> int | str:
 
 
 def _wrong_type(key: str, value: object, expected: str) -> InvalidArgumentError:
-    return InvalidArgumentError(f"invalid value type for '{key}' parameter, {expected}; got {value!r}")
+    return InvalidArgumentError(f"invalid value type for '{key}' parameter, {expected}; got {shown(repr(value))}")

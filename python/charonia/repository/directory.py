@@ -5,6 +5,7 @@ from typing import Generic
 
 from charonia.core.errors import CharoniaError, NotFoundError, UnavailableError
 from charonia.core.request import ANY_VERSION
+from charonia.core.text import shown
 from charonia.repository.states import IndexEntry, ModelRecord, State, V, VersionRecord
 
 
@@ -60,9 +61,9 @@ class Directory(Generic[V]):
         entries = [entry for entry in self._index if entry.name == name]
         if not entries:
             if not self._scanned:
-                return UnavailableError(f"model '{name}' can't be served yet: the server is loading its models")
+                return UnavailableError(f"model '{shown(name)}' can't be served yet: the server is loading its models")
             return NotFoundError(
-                f"Request for unknown model: '{name}' is not found: no repository of this server has it"
+                f"Request for unknown model: '{shown(name)}' is not found: no repository of this server has it"
             )
         if version != ANY_VERSION:
             return _why_not_version(name, version, entries)

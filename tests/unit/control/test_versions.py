@@ -18,4 +18,4 @@ def test_no_versions(text):
     ) as error:
         parse_version(text, "m")
     assert "'m'" in str(error.value)
-    assert len(str(error.value)) < 250
+    assert len(str(error.value)) < 400

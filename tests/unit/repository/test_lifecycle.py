@@ -67,6 +67,12 @@ def test_before_anything_is_known_every_model_is_loading() -> None:
         fresh.find("m", -1)
 
 
+def test_a_very_long_name_does_not_push_the_reason_out_of_the_message(lifecycle: ModelLifecycle[FakeVersion]) -> None:
+    with pytest.raises(NotFoundError, match="xx…' is not found") as raised:
+        lifecycle.find("x" * 100_000, -1)
+    assert len(str(raised.value)) < 400
+
+
 def test_a_loaded_model_serves_its_latest_version_by_default(lifecycle: ModelLifecycle[FakeVersion]) -> None:
     assert lifecycle.load(plan(1, 3))
     assert lifecycle.find("m").version == 3
