@@ -67,9 +67,11 @@ class ExecutingBatch:
     def flush(self) -> None:
         with self._lock:
             replies, self._outbox = self._outbox, []
-        if self._statistics is not None:
-            self._count(self._statistics, replies)
-        send_by_channel(replies)
+        try:
+            if self._statistics is not None:
+                self._count(self._statistics, replies)
+        finally:
+            send_by_channel(replies)
 
     def _count(self, statistics: ModelStatistics, replies: Sequence[Reply]) -> None:
         end_ns = self._clock.now_ns()

@@ -7,9 +7,9 @@ from charonia.backends.arranging import OutputArranger
 from charonia.backends.base import BackendInstance, InstanceSpec
 from charonia.backends.batch import ExecutingBatch
 from charonia.core.clock import Clock
-from charonia.core.errors import BackendError, CharoniaError
+from charonia.core.errors import BackendError, CharoniaError, InternalError
 from charonia.core.protocols import BatchSource, Bell
-from charonia.core.request import InferRequest
+from charonia.core.request import InferRequest, refuse
 from charonia.observe.statistics import ModelStatistics
 
 
@@ -64,7 +64,13 @@ class InstanceRunner:
 
     def _execute(self, requests: Sequence[InferRequest]) -> None:
         batch = ExecutingBatch(requests, self._arranger, self._statistics, self._clock)
-        self.run_batch(batch)
+        try:
+            self.run_batch(batch)
+        except BaseException as error:
+            # A bug of ours, which ends this thread: nobody else knows these requests.
+            for request in requests:
+                refuse(request, InternalError(f"instance {self.spec.name} ended by a fault of the server: {error!r}"))
+            raise
         batch.wait_ready()
 
     def run_batch(self, batch: ExecutingBatch) -> None:
