@@ -30,6 +30,10 @@ const SEND_BUFFER_BYTES: usize = 1 << 20;
 /// Calls in flight on one connection.
 const MAX_STREAMS: u32 = 4096;
 
+/// Calls of one connection that their client gave up before they were looked at. A client whose deadlines all pass under
+/// load gives up many at once; what it may have open bounds it anyway.
+const MAX_GIVEN_UP: usize = MAX_STREAMS as usize;
+
 const MAX_HEADER_BYTES: u32 = 64 << 10;
 
 /// A peer that is silent this long is asked whether it is there, and let go if it does not answer.
@@ -103,6 +107,7 @@ fn builder() -> Builder<TokioExecutor> {
         .max_frame_size(MAX_FRAME_BYTES)
         .max_send_buf_size(SEND_BUFFER_BYTES)
         .max_concurrent_streams(MAX_STREAMS)
+        .max_pending_accept_reset_streams(MAX_GIVEN_UP)
         .max_header_list_size(MAX_HEADER_BYTES)
         .keep_alive_interval(KEEPALIVE)
         .keep_alive_timeout(KEEPALIVE_TIMEOUT);

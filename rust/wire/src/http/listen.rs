@@ -28,6 +28,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Windows of HTTP/2: enough for one large tensor in flight.
 const WINDOW_BYTES: u32 = 16 << 20;
 
+/// Requests in flight on one HTTP/2 connection, and those that its client gave up before they were looked at.
+const MAX_STREAMS: u32 = 1024;
+
 /// Serve until the phase says to stop accepting, then until the last connection has ended or everything must.
 pub async fn serve(wire: Arc<Wire>, listener: TcpListener, kind: Listener, courier: Arc<Courier>) {
     // Every connection holds a sender; the receiver sees the end when the last one is gone.
@@ -60,7 +63,8 @@ impl Acceptor {
         builder.http1().header_read_timeout(None);
         let mut http2 = builder.http2();
         http2.initial_connection_window_size(WINDOW_BYTES);
-        http2.initial_stream_window_size(WINDOW_BYTES).max_concurrent_streams(1024);
+        http2.initial_stream_window_size(WINDOW_BYTES).max_concurrent_streams(MAX_STREAMS);
+        http2.max_pending_accept_reset_streams(MAX_STREAMS as usize);
         let server = HeaderValue::from_str(&wire.options.server_header);
         let server = server.unwrap_or(HeaderValue::from_static("charonia"));
         Self { wire, kind, courier, server, builder }
