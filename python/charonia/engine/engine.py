@@ -4,7 +4,7 @@ from typing import Protocol
 
 from charonia.core.errors import CharoniaError, InternalError, UnsupportedError
 from charonia.core.request import InferRequest, refuse
-from charonia.engine.model import ModelVersion
+from charonia.engine.model import ModelVersion, RetiredError
 
 
 class ModelDirectory(Protocol):
@@ -27,16 +27,23 @@ class Engine:
 
     def submit(self, request: InferRequest) -> None:
         try:
-            model = self._directory.find(request.model_name, request.model_version)
-            if model.decoupled:
-                raise UnsupportedError(
-                    f"model '{model.name}' is decoupled: a call with one answer doesn't support models with "
-                    "decoupled transaction policy, and streams of answers are not supported yet"
-                )
-            model.submit(request)
+            try:
+                self._find(request).submit(request)
+            except RetiredError:
+                # A reload came between the two. Whoever retires a version has published what takes its place.
+                self._find(request).submit(request)
         except CharoniaError as error:
             refuse(request, error)
         except Exception as error:
             # A bug, but it must not end the thread that submits, and with it every other request.
             sentence = f"the request to model '{request.model_name}' failed by a fault of the server: {error!r}"
             refuse(request, InternalError(sentence))
+
+    def _find(self, request: InferRequest) -> ModelVersion:
+        model = self._directory.find(request.model_name, request.model_version)
+        if model.decoupled:
+            raise UnsupportedError(
+                f"model '{model.name}' is decoupled: a call with one answer doesn't support models with "
+                "decoupled transaction policy, and streams of answers are not supported yet"
+            )
+        return model

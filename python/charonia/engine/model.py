@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from charonia.config.schema import ModelConfig
 
 
+class RetiredError(UnavailableError):
+    """The version that was found has been replaced or is being unloaded."""
+
+
 @dataclass(frozen=True, slots=True)
 class ModelServices:
     """What every model of a server shares.
@@ -126,14 +130,18 @@ class ModelVersion:
         return self.scheduler.pending_count
 
     def submit(self, request: InferRequest) -> None:
-        """Check the request and queue it. Raises CharoniaError, then the caller still owns it."""
-        self._check.check(request)
-        request.version = self.version_text
+        """Check the request and queue it. Raises CharoniaError, then the caller still owns it.
+
+        Raises:
+            RetiredError: the request is as it was: another version may take it.
+        """
         with self._lock:
             if self._retired:
-                raise UnavailableError(f"model '{self.name}' version {self.version} is being unloaded")
+                raise RetiredError(f"model '{self.name}' version {self.version} is being unloaded")
             self._in_flight += 1
         request.admission = self
+        request.version = self.version_text
+        self._check.check(request)
         try:
             self._enqueue(request)
         except CharoniaError as error:

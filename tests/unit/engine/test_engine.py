@@ -2,6 +2,7 @@
 
 from charonia.core.errors import InternalError, NotFoundError, UnsupportedError
 from charonia.engine.engine import Engine
+from charonia.engine.model import RetiredError
 from charonia.testing.requests import KeptReplies, make_request
 
 
@@ -57,3 +58,19 @@ def test_a_bug_fails_its_request_and_nothing_else():
     assert isinstance(error, InternalError)
     assert "model 'm'" in str(error)
     assert "a bug of ours" in str(error)
+
+
+def test_a_version_that_is_replaced_just_now_costs_no_request():
+    new = Version()
+    models = Models(None)
+    retired = Version(error=RetiredError("version 1 is being unloaded"))
+    found = [retired, new]
+    models.find = lambda name, version: found.pop(0)
+    request = make_request(KeptReplies())
+    Engine(models).submit(request)
+    assert new.submitted == [request]
+
+
+def test_a_version_that_is_unloaded_without_another_is_told():
+    error = outcome(Version(error=RetiredError("version 1 is being unloaded")))
+    assert isinstance(error, RetiredError)
