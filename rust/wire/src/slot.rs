@@ -74,6 +74,7 @@ impl<T> Reader<T> {
     ///
     /// A thread that sleeps takes 40 µs to come back, as long as a small model takes to answer. With one call in
     /// flight there is nothing else to do on this thread, and a core to do it on.
+    /// For HTTP only: clients of gRPC have threads that need the core themselves (290 µs for a call with this, 250 without).
     pub async fn wait_awake(&self, alone: impl Fn() -> bool) -> T {
         let until = Instant::now() + AWAKE;
         poll_fn(|context| {

@@ -70,7 +70,7 @@ async fn infer(front: &Front, headers: HeaderMap, body: Incoming, limit: Option<
     let _cancel_when_dropped = call.guard();
     let reader = Reader(slot);
     wire.submit(call);
-    let framed = reader.wait_awake(|| wire.is_nearly_idle()).await?;
+    let framed = reader.wait().await?;
     match answer_coding {
         None => Ok(framed),
         Some(coding) => Ok(compression::deflate(coding, framed).await),
