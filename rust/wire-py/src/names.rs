@@ -22,10 +22,12 @@ pub fn pooled<'py>(py: Python<'py>, name: &str) -> Bound<'py, PyString> {
     if let Some(known) = pool.get(name) {
         return known.bind(py).clone();
     }
-    let made = PyString::intern(py, name);
-    if pool.len() < MAX_NAMES && name.len() <= MAX_NAME_BYTES {
-        pool.insert(name.to_owned(), made.clone().unbind());
+    // Interned strings may live as long as the process, so only what is kept anyway is interned.
+    if pool.len() >= MAX_NAMES || name.len() > MAX_NAME_BYTES {
+        return PyString::new(py, name);
     }
+    let made = PyString::intern(py, name);
+    pool.insert(name.to_owned(), made.clone().unbind());
     made
 }
 
