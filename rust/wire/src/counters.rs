@@ -36,6 +36,5 @@ pub struct Counters {
     pub open_connections: Counter,
     pub waiting_calls: Counter,
     pub unsettled_calls: Counter,
-    pub body_bytes: Counter,
     pub pinned_output_bytes: Counter,
 }

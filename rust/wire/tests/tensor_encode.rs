@@ -180,8 +180,11 @@ fn an_output_that_does_not_match_its_shape_is_the_servers_fault() {
         output("Y", DataType::Bytes, &[1], vec![9, 0, 0, 0]),
         output("Y", DataType::Bytes, &[2], vec![0; 4]),
     ];
-    for output in broken {
-        let failure = encode_response(&ParsedCall::default(), &response(vec![output])).unwrap_err();
+    let binary = ParsedCall { binary_default: true, ..ParsedCall::default() };
+    let as_json = broken.iter().map(|output| (ParsedCall::default(), output));
+    let as_bytes = broken[..3].iter().map(|output| (binary.clone(), output));
+    for (request, output) in as_json.chain(as_bytes) {
+        let failure = encode_response(&request, &response(vec![output.clone()])).unwrap_err();
         assert_eq!(failure.code, Code::INTERNAL);
         assert!(failure.message.contains("output 'Y' of model 'm' does not match its shape"), "{}", failure.message);
     }

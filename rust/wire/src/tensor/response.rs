@@ -30,7 +30,8 @@ impl EncodedResponse {
     }
 }
 
-/// Encode one response to `request`. Fails with INTERNAL when an output's bytes do not match its shape.
+/// Encode one response to `request`. Fails with INTERNAL when an output's bytes do not match its shape (of binary BYTES
+/// outputs the framing is not read).
 pub fn encode_response(request: &ParsedCall, response: &Response) -> Result<EncodedResponse, Failure> {
     let mut json = Vec::with_capacity(expected_size(request, response));
     let mut tail = Vec::new();
@@ -40,6 +41,7 @@ pub fn encode_response(request: &ParsedCall, response: &Response) -> Result<Enco
         if index > 0 {
             json.push(b',');
         }
+        check_size(output).map_err(|what| broken_output(response, output, &what))?;
         describe(&mut json, output);
         if request.wants_binary(&output.name) {
             binary_size(&mut json, output);
@@ -99,13 +101,18 @@ fn separated<T>(json: &mut Vec<u8>, items: impl Iterator<Item = T>, write: impl 
     }
 }
 
-/// The elements of an output, or what is wrong with its bytes.
+/// The bytes are as many as the shape asks for; of BYTES only the bytes themselves can tell.
+fn check_size(output: &OutputTensor) -> Result<(), String> {
+    let (len, size) = (output.data.len(), output.datatype.item_size());
+    if size > 0 && (!len.is_multiple_of(size) || (len / size) as u64 != count(output)) {
+        return Err(format!("it has {len} bytes"));
+    }
+    Ok(())
+}
+
+/// The elements of an output, or what is wrong with its strings.
 fn data(json: &mut Vec<u8>, output: &OutputTensor) -> Result<(), String> {
     let bytes = &output.data[..];
-    let size = output.datatype.item_size();
-    if size > 0 && (!bytes.len().is_multiple_of(size) || (bytes.len() / size) as u64 != count(output)) {
-        return Err(format!("it has {} bytes", bytes.len()));
-    }
     match output.datatype {
         DataType::Bool => items(json, bytes, |json, [byte]: [u8; 1]| json_write::boolean(json, byte != 0)),
         DataType::Uint8 => items(json, bytes, |json, item| json_write::integer(json, u8::from_le_bytes(item))),
