@@ -16,15 +16,15 @@ _ADVICE = {
         "a large language model needs an engine such as vllm, not this backend"
     ),
     "tensorrtllm": "install TensorRT-LLM (pip install tensorrt-llm) and its backend folder in the backend directory",
-    "pytorch": f"install the backend for PyTorch (pip install 'charonia[torch]'), {_TO_ONNX} (torch.onnx.export)",
+    "pytorch": f"write a model.py that loads it (backend 'python', pip install torch), {_TO_ONNX} (torch.onnx.export)",
     "tensorflow": "convert the model to ONNX (pip install tf2onnx) and serve it with backend 'onnxruntime'",
     "openvino": (
-        "install a backend package for OpenVINO (pip install 'charonia[openvino]'), or for an ONNX model use backend "
+        "write a model.py that loads it (backend 'python', pip install openvino), or for an ONNX model use backend "
         "'onnxruntime' with cpu_execution_accelerator openvino"
     ),
-    "vllm": "install vLLM's backend (pip install 'charonia[vllm]'), or put its folder into the backend directory",
-    "fil": "install the backend for forests (pip install 'charonia[fil]'), or convert the model to ONNX",
-    "dali": "install DALI's backend (pip install 'charonia[dali]')",
+    "vllm": "its backend answers in streams (decoupled), which this version does not serve yet",
+    "fil": f"write a model.py that predicts with the forest's own library (backend 'python'), {_TO_ONNX}",
+    "dali": "write a model.py that runs the pipeline (backend 'python'): there is no backend for DALI yet",
 }
 _SYNONYMS = {"torch": "pytorch", "trt": "tensorrt", "tensorrt_llm": "tensorrtllm", "onnx": "onnxruntime"}
 
