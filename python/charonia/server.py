@@ -99,7 +99,6 @@ class Server:
     def _facts(self) -> ServerFacts:
         options = self.options
         return ServerFacts(
-            backend_directory=_backend_directory(options),
             log_verbose=options.log_verbose,
             exit_timeout_s=float(options.exit_timeout_secs),
             auto_complete=not options.disable_auto_complete_config,

@@ -112,7 +112,6 @@ class ModelContext:
 class ServerFacts:
     """The settings of the server that reach backends."""
 
-    backend_directory: Path | None = None
     log_verbose: int = 0
     exit_timeout_s: float = 30.0
     auto_complete: bool = True
