@@ -71,16 +71,17 @@ class Supervisor:
         with self._lock:
             new, self._new = self._new, []
         for child, owner in new:
-            _Watch(self._selector, child, owner).begin()
+            _Watch(self._selector, child, owner, self._log).begin()
 
 
 class _Watch:
     """One process under supervision: its events channel, and a descriptor that tells its end."""
 
-    def __init__(self, selector: selectors.BaseSelector, child: ChildProcess, owner: Owner) -> None:
+    def __init__(self, selector: selectors.BaseSelector, child: ChildProcess, owner: Owner, log: Log) -> None:
         self._selector = selector
         self._child = child
         self._owner = owner
+        self._log = log
         self._events_fd = child.events.fileno()
         self._end_fd: int | None = None
         self._listening = True
@@ -105,8 +106,15 @@ class _Watch:
         self._tell()
 
     def _tell(self) -> None:
+        """Pass on every frame that is there: nothing would come back for those behind one that can't be taken."""
         while (frame := self._child.events.parse()) is not None:
-            self._owner.on_event(self._child, frame)
+            try:
+                self._owner.on_event(self._child, frame)
+            except Exception as error:
+                self._log.error(
+                    f"instance '{self._child.name}': what its process said (frame of kind {frame.kind}) can't be taken: "
+                    f"{type(error).__name__}: {error}"
+                )
 
     def _on_end(self) -> None:
         if self._end_fd is not None:

@@ -8,13 +8,22 @@ from typing import Any
 
 from .runtime import ERROR, INFO, VERBOSE, WARNING, Runtime
 
+_LEVELS = (INFO, WARNING, ERROR, VERBOSE)
+
 
 def make_logger(runtime: Runtime) -> Any:
-    """The class `Logger` for one model; all its methods are static, as models use it without an instance."""
+    """The class `Logger` for one model; all its methods are static, as models use it without an instance.
 
-    def write(level: str, message: Any) -> None:
+    They raise TypeError for a message that is no str and a level that is none of the four.
+    """
+
+    def write(level: Any, message: Any) -> None:
+        if not isinstance(level, str) or level not in _LEVELS:
+            raise TypeError(f"the level of a log message must be one of {', '.join(_LEVELS)}, got {level!r}")
+        if not isinstance(message, str):
+            raise TypeError(f"a log message must be a str, got {type(message).__name__}: {message!r}")
         caller = sys._getframe(2)
-        runtime.log(level, str(message), os.path.basename(caller.f_code.co_filename), caller.f_lineno)
+        runtime.log(str(level), str(message), os.path.basename(caller.f_code.co_filename), caller.f_lineno)
 
     class Logger:
         INFO = INFO
