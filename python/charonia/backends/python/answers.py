@@ -10,6 +10,7 @@ from charonia.backends.python.child.arena import Block
 from charonia.backends.python.child.columns import IN_FRAME, IN_READER, shapes_of, spans, total_bytes
 from charonia.backends.python.outputs import OutputCheck
 from charonia.backends.python.results import reported_error
+from charonia.backends.python.widening import widened
 from charonia.core.errors import BackendError
 from charonia.core.request import NO_PARAMETERS
 from charonia.core.tensor import HostBuffer, Tensor
@@ -70,7 +71,14 @@ class AnswerReader:
         """The outputs of each response."""
         if not columns:
             return [()] * count
-        return zip(*[self._tensors(column, count, payload, released) for column in columns], strict=True)
+        rows = [self._tensors(column, count, payload, released) for column in columns]
+        if self._check.widenings:
+            rows = [self._widened(column, tensors) for column, tensors in zip(columns, rows, strict=True)]
+        return zip(*rows, strict=True)
+
+    def _widened(self, column: Any, tensors: list[Tensor]) -> list[Tensor]:
+        wanted = self._check.widenings.get((column[0], column[1]))
+        return tensors if wanted is None else [widened(tensor, wanted) for tensor in tensors]
 
     def _problems(self, columns: Any, count: int) -> Problems:
         """What is wrong with the outputs of a group, by position in it."""

@@ -19,6 +19,7 @@ from charonia.backends.python.outputs import OutputCheck
 from charonia.backends.python.process import ChildFailed, ChildProcess
 from charonia.backends.python.restart import RestartPolicy
 from charonia.backends.python.supervisor import Supervisor
+from charonia.backends.python.widening import WideningNotes
 from charonia.config.io import io_specs
 from charonia.config.schema import ModelConfig
 from charonia.core.errors import BackendError, InvalidArgumentError, UnsupportedError
@@ -154,6 +155,7 @@ class PythonModel:
         self._forget = forget
         self._inline = InlineProgram(files, self._new_events(), context.server.log) if _is_inline(context) else None
         self._restart = _restart_policy(context.backend_config)
+        self._notes = WideningNotes(context.name, context.server.log)
         self._lock = threading.Lock()
         self._instances: list[IsolatedInstance] = []
         self._closed = False
@@ -205,7 +207,7 @@ class PythonModel:
 
     def _new_check(self) -> OutputCheck:
         config = self._context.config
-        return OutputCheck(self._context.name, io_specs(config)[1], config.max_batch_size > 0)
+        return OutputCheck(self._context.name, io_specs(config)[1], config.max_batch_size > 0, self._notes)
 
     def _new_events(self) -> ModelEvents:
         return ModelEvents(self._context.server.log, self._context.server.custom_metrics)

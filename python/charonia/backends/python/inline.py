@@ -24,6 +24,7 @@ from charonia.backends.python.launch import ModelFiles
 from charonia.backends.python.outputs import OutputCheck
 from charonia.backends.python.results import reported_error
 from charonia.backends.python.scope import Scope
+from charonia.backends.python.widening import widened
 from charonia.core.errors import BackendError, CharoniaError
 from charonia.core.log import Log
 from charonia.core.request import NO_PARAMETERS, InferRequest
@@ -147,7 +148,11 @@ class InlineInstance:
             problem = self._check.problem(tensor._name, tensor._datatype, tensor._shape)
             if problem is not None:
                 raise BackendError(problem)
-            outputs.append(_output(tensor))
+            made = _output(tensor)
+            if self._check.widenings:
+                wanted = self._check.widenings.get((made.name, made.datatype))
+                made = made if wanted is None else widened(made, wanted)
+            outputs.append(made)
         if len({tensor.name for tensor in outputs}) != len(outputs):
             names = ", ".join(tensor.name for tensor in outputs)
             raise BackendError(f"{self._label} returned an output more than once: {names}")

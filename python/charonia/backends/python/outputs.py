@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from charonia.backends.python.widening import WideningNotes, loses_nothing
 from charonia.config.io import OutputSpec
 
 _MAX_KNOWN = 4096
@@ -15,14 +16,20 @@ class OutputCheck:
     Args:
         outputs: as configured; none at all means that anything is right.
         batched: whether shapes start with a batch dimension.
+        notes: of the whole model version; told of outputs that are converted.
+
+    Attributes:
+        widenings: (name, datatype as returned) → datatype to convert it to, for what `problem` has let pass.
     """
 
-    def __init__(self, model: str, outputs: Sequence[OutputSpec], batched: bool) -> None:
+    def __init__(self, model: str, outputs: Sequence[OutputSpec], batched: bool, notes: WideningNotes) -> None:
         self._model = model
         self._expected = {
             spec.name: (spec.datatype, spec.dims if spec.reshape is None else spec.reshape) for spec in outputs
         }
         self._batched = batched
+        self._notes = notes
+        self.widenings: dict[tuple[str, str], str] = {}
         self._known: set[tuple[str, str, Shape]] = set()
 
     def problem(self, name: str, datatype: str, shape: Shape) -> str | None:
@@ -45,12 +52,16 @@ class OutputCheck:
         if expected is None:
             return f"{label}, which its configuration does not have; it has {', '.join(self._expected)}"
         wanted, dims = expected
-        if wanted and datatype != wanted:
+        differs = bool(wanted) and datatype != wanted
+        if differs and not loses_nothing(datatype, wanted):
             return f"{label} with datatype {datatype}, its configuration says {wanted}"
-        if self._matches(shape, dims):
-            return None
-        full = [-1, *dims] if self._batched else list(dims)
-        return f"{label} with shape {list(shape)}, its configuration says {full}"
+        if not self._matches(shape, dims):
+            full = [-1, *dims] if self._batched else list(dims)
+            return f"{label} with shape {list(shape)}, its configuration says {full}"
+        if differs:
+            self.widenings[name, datatype] = wanted
+            self._notes.tell(name, datatype, wanted)
+        return None
 
     def _matches(self, shape: Shape, dims: Shape) -> bool:
         if self._batched:

@@ -112,7 +112,7 @@ class _Watch:
                 self._owner.on_event(self._child, frame)
             except Exception as error:
                 self._log.error(
-                    f"instance '{self._child.name}': what its process said (frame of kind {frame.kind}) can't be taken: "
+                    f"instance '{self._child.name}': a frame of kind {frame.kind} from its process can't be taken: "
                     f"{type(error).__name__}: {error}"
                 )
 
