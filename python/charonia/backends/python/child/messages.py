@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Callable, Iterable, Sequence
 
+from . import arguments
 from .errors import TritonError, TritonModelException, not_yet
 from .tensor import Tensor
 
@@ -48,12 +49,12 @@ class InferenceResponse:
         outputs = list(output_tensors)
         for tensor in outputs:
             if not isinstance(tensor, Tensor):
-                raise TypeError(f"output_tensors must hold Tensor objects, got {type(tensor).__name__}")
+                raise arguments.no_tensor("output_tensors", tensor)
         if error is not None and not isinstance(error, TritonError):
             raise TypeError(f"error must be a TritonError, got {type(error).__name__}")
         self._outputs = outputs
         self._error = error
-        self._parameters = _checked(parameters) if parameters else None
+        self._parameters = None if parameters is None else arguments.parameters(parameters)
 
     def output_tensors(self) -> list[Tensor]:
         return self._outputs
@@ -129,21 +130,19 @@ class InferenceRequest:
         trace: InferenceTrace | None = None,
         parameters: dict[str, Any] | None = None,
     ) -> None:
-        if not isinstance(correlation_id, (int, str)):
-            raise TritonModelException(f"a correlation id must be an int or a str, got {type(correlation_id).__name__}")
-        self._id = request_id
-        self._correlation_id = correlation_id
-        self._inputs = list(inputs)
-        self._requested: Sequence[str] = list(requested_output_names)
+        self._id = arguments.text("request_id", request_id)
+        self._correlation_id = arguments.correlation_id(correlation_id)
+        self._inputs = arguments.tensors("inputs", inputs)
+        self._requested: Sequence[str] = arguments.names("requested_output_names", requested_output_names)
         self._prunes = True
-        self.model_name = model_name
-        self.model_version = model_version
-        self._flags = flags
-        self._timeout_us = timeout
+        self.model_name = arguments.text("model_name", model_name)
+        self.model_version = arguments.whole("model_version", model_version)
+        self._flags = arguments.whole("flags", flags)
+        self._timeout_us = arguments.whole("timeout", timeout)
         self._priority = 0
         self._preferred_memory = preferred_memory
         self._trace = trace
-        self._parameters = _checked(parameters) if parameters else None
+        self._parameters = None if parameters is None else arguments.parameters(parameters)
         self._slot = 0
         self._is_cancelled: Callable[[int], Any] = _never
         self._sender: InferenceResponseSender | None = None
@@ -244,20 +243,3 @@ def _never(slot: int) -> bool:
 
 def _to_json(parameters: Any) -> str:
     return json.dumps(parameters, ensure_ascii=False, separators=(",", ":")) if parameters else "{}"
-
-
-def _checked(parameters: dict[str, Any]) -> dict[str, Any]:
-    """A copy in plain Python types (numpy's numbers are subclasses of some of them)."""
-    plain: dict[str, Any] = {}
-    for key, value in parameters.items():
-        if not isinstance(key, str):
-            raise TritonModelException(f"parameter names must be str, got {type(key).__name__}")
-        for kind in (bool, int, float, str):
-            if isinstance(value, kind):
-                plain[str(key)] = kind(value)
-                break
-        else:
-            raise TritonModelException(
-                f"parameter '{key}' must be a bool, int, float or str, got {type(value).__name__}"
-            )
-    return plain

@@ -23,6 +23,8 @@ class Tensor:
 
     def __init__(self, name: str, numpy_array: Any) -> None:
         if type(numpy_array) is not np.ndarray:
+            if numpy_array is None:
+                raise TypeError(f"tensor {name!r} needs a numpy array, got None")
             numpy_array = np.asarray(numpy_array)
         datatype = name_of_type(numpy_array.dtype)
         if datatype is None:
@@ -133,8 +135,10 @@ class Tensor:
 
 
 def _proper_name(name: Any) -> str:
-    if not isinstance(name, str) or not name:
-        raise TritonModelException(f"a Tensor needs a name that is a str and not empty, got {name!r}")
+    if not isinstance(name, str):
+        raise TypeError(f"a Tensor needs a name that is a str, got {type(name).__name__}")
+    if not name:
+        raise TritonModelException("a Tensor needs a name that is not empty")
     return str(name)
 
 
