@@ -6,6 +6,7 @@ from dataclasses import replace
 from charonia.backends.base import InstanceSpec, ModelContext
 from charonia.backends.onnxruntime.files import model_file
 from charonia.backends.onnxruntime.model import OnnxRuntimeModel, open_session, tensor_names
+from charonia.backends.onnxruntime.ragged import refusal
 from charonia.backends.onnxruntime.runtime import Module, load_runtime, warn_of_double_install
 from charonia.backends.onnxruntime.signature import signature_of
 from charonia.config.complete import DEFAULT_MAX_BATCH_SIZE, complete_from_model
@@ -57,12 +58,16 @@ class OnnxRuntimeBackend:
         return completed.config
 
     def load(self, context: ModelContext) -> OnnxRuntimeModel:
-        """
+        """A model with ragged batches loads with a warning, its requests are refused.
+
         Raises:
             NotFoundError: the version has no model file.
             UnavailableError: ONNX Runtime is not installed.
         """
         path = model_file(context.config, context.model_dir, context.version_dir)
+        refused = refusal(context.config)
+        if refused:
+            context.server.log.warning(f"{refused}: it loads, and its requests are refused")
         return OnnxRuntimeModel(self._load_runtime(context.server.log), context, path)
 
     def close(self) -> None:

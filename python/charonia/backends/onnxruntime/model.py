@@ -9,6 +9,7 @@ from charonia.backends.onnxruntime.instance import InputPlan, OnnxRuntimeInstanc
 from charonia.backends.onnxruntime.load_errors import load_error
 from charonia.backends.onnxruntime.options import run_options, session_options
 from charonia.backends.onnxruntime.providers import CPU, CUDA, Provider, providers_for
+from charonia.backends.onnxruntime.ragged import RaggedInstance, refusal
 from charonia.backends.onnxruntime.runtime import Module
 from charonia.backends.onnxruntime.signature import Signature, signature_of
 from charonia.backends.onnxruntime.values import text_array
@@ -31,7 +32,7 @@ class OnnxRuntimeModel:
         self._context = context
         self._path = path
 
-    def create_instance(self, spec: InstanceSpec) -> OnnxRuntimeInstance:
+    def create_instance(self, spec: InstanceSpec) -> OnnxRuntimeInstance | RaggedInstance:
         """
         Raises:
             InvalidArgumentError: the file or a setting is wrong, or the configuration contradicts the model.
@@ -46,6 +47,9 @@ class OnnxRuntimeModel:
                 config, signature.inputs, signature.outputs, model_file=self._path.name, places=self._context.places
             )
         )
+        refused = refusal(config)
+        if refused:
+            return RaggedInstance(refused)
         return OnnxRuntimeInstance(
             self._runtime,
             session,
