@@ -28,8 +28,8 @@ class Repository:
     def _refuse(self, action: str, name: str, repository: str) -> None:
         no_repository(repository)
         raise UnavailableError(
-            f"can't {action} model '{shown(name)}': explicit model load / unload is not allowed, "
-            "this server loads models only when it starts"
+            f"can't {action} model '{shown(name)}': explicit model load / unload is not allowed, this version "
+            "loads models only at the start and not yet by request, which --model-control-mode=explicit is for"
         )
 
 

@@ -92,6 +92,7 @@ def test_load_and_unload_are_refused_and_name_the_model(handlers, action):
     with pytest.raises(UnavailableError, match=r"explicit model load / unload is not allowed") as caught:
         getattr(handlers.repository, action)("id")
     assert "'id'" in str(caught.value)
+    assert "--model-control-mode=explicit" in str(caught.value)
     with pytest.raises(UnsupportedError, match="repository_name"):
         getattr(handlers.repository, action)("id", "elsewhere")
 
