@@ -103,7 +103,8 @@ def test_a_process_that_dies_in_the_function(workshop):
 
 def test_metrics_and_logs_work_there_too(workshop, form):
     body = (
-        "pb_utils.MetricFamily('completions', 'how many', pb_utils.MetricFamily.COUNTER).Metric().increment(1); "
+        "family = pb_utils.MetricFamily('completions', 'how many', pb_utils.MetricFamily.COUNTER); "
+        "family.Metric().increment(1); "
         "pb_utils.Logger.log_info('done')"
     )
     complete(workshop, form, body)

@@ -14,9 +14,14 @@ MODEL = """
 class TritonPythonModel:
     def initialize(self, args):
         kind = pb_utils.MetricFamily
-        self.counter = kind("seen", "Requests seen", kind.COUNTER).Metric(labels={"model": "m"})
-        self.gauge = kind(name="level", description="Level", kind=kind.GAUGE).Metric()
-        self.histogram = kind("sizes", "Sizes", kind.HISTOGRAM).Metric(labels={"a": "b"}, buckets=[1, 10])
+        self.families = [
+            kind("seen", "Requests seen", kind.COUNTER),
+            kind(name="level", description="Level", kind=kind.GAUGE),
+            kind("sizes", "Sizes", kind.HISTOGRAM),
+        ]
+        self.counter = self.families[0].Metric(labels={"model": "m"})
+        self.gauge = self.families[1].Metric()
+        self.histogram = self.families[2].Metric(labels={"a": "b"}, buckets=[1, 10])
 
     def execute(self, requests):
         self.counter.increment(len(requests))
@@ -69,12 +74,49 @@ def test_a_metric_that_is_dropped_disappears(serve, workshop):
 
 
 @pytest.mark.parametrize(
+    ("kind", "use"),
+    [
+        ("COUNTER", "increment(1)"),
+        ("COUNTER", "value()"),
+        ("GAUGE", "set(1)"),
+        ("GAUGE", "increment(1)"),
+        ("GAUGE", "value()"),
+        ("HISTOGRAM", "observe(1)"),
+    ],
+)
+def test_a_metric_whose_family_is_deleted_can_not_be_used(serve, workshop, kind, use):
+    code = f"""
+    class TritonPythonModel:
+        def initialize(self, args):
+            kind = pb_utils.MetricFamily.{kind}
+            buckets = [1] if kind == pb_utils.MetricFamily.HISTOGRAM else None
+            self.kept = pb_utils.MetricFamily("gone", "g", kind)
+            family = pb_utils.MetricFamily("gone", "g", kind)
+            self.metric = family.Metric(labels={{"of": "deleted"}}, buckets=buckets)
+            self.other = self.kept.Metric(labels={{"of": "kept"}}, buckets=buckets)
+            self.metric.{use}
+            del family
+        def execute(self, requests):
+            self.other.{use}
+            try:
+                self.metric.{use}
+            except pb_utils.TritonModelException as error:
+                return [pb_utils.InferenceResponse([pb_utils.Tensor("Y", np.array([str(error)], object))])]
+    """
+    found = serve(code, outputs="Y:TYPE_STRING:1").call(**X)["Y"][0].decode()
+    assert "Invalid metric operation as the corresponding 'MetricFamily' has been deleted." in found
+    assert "of 'gone'" in found
+    assert 'of="kept"' in page(workshop)
+    assert 'of="deleted"' not in page(workshop)
+
+
+@pytest.mark.parametrize(
     ("body", "text"),
     [
         ("MF('bad name', 'x', MF.COUNTER)", "'bad name' can't be the name"),
         ("MF('n', 'x', 'other')", "unknown kind 'other'"),
         ("MF('seen', 'x', MF.COUNTER), MF('seen', 'x', MF.GAUGE)", "exists already"),
-        ("MF('seen', 'x', MF.COUNTER).Metric().increment(-1)", "can only grow"),
+        ("family = MF('seen', 'x', MF.COUNTER); family.Metric().increment(-1)", "can only grow"),
         ("MF('seen', 'x', MF.COUNTER).Metric().set(1)", "'set' is not for metrics of kind counter"),
         ("MF('h', 'x', MF.HISTOGRAM).Metric()", "need buckets"),
         ("MF('h', 'x', MF.HISTOGRAM).Metric(buckets=[1]).value()", "'value' is not for metrics of kind histogram"),
@@ -98,8 +140,9 @@ def test_the_garbage_collector_may_drop_a_metric_at_any_moment(serve, workshop):
     code = """
     class TritonPythonModel:
         def execute(self, requests):
-            metric = pb_utils.MetricFamily("brief", "b", pb_utils.MetricFamily.COUNTER).Metric()
-            metric.itself = metric
+            family = pb_utils.MetricFamily("brief", "b", pb_utils.MetricFamily.COUNTER)
+            metric = family.Metric()
+            family.itself, metric.itself = family, metric
             return [pb_utils.InferenceResponse([pb_utils.Tensor("Y", np.zeros(1, np.float32))])]
     """
     served = serve(code)
@@ -120,7 +163,8 @@ def test_threads_of_a_model_may_count_between_batches(serve, workshop):
     import threading
     class TritonPythonModel:
         def initialize(self, args):
-            self.metric = pb_utils.MetricFamily("ticks", "t", pb_utils.MetricFamily.COUNTER).Metric()
+            self.family = pb_utils.MetricFamily("ticks", "t", pb_utils.MetricFamily.COUNTER)
+            self.metric = self.family.Metric()
         def execute(self, requests):
             def tick():
                 self.metric.increment(1)

@@ -11,14 +11,28 @@ COUNTER, GAUGE, HISTOGRAM = "counter", "gauge", "histogram"
 _ALLOWED = {"increment": (COUNTER, GAUGE), "set": (GAUGE,), "observe": (HISTOGRAM,), "value": (COUNTER, GAUGE)}
 
 
-class Metric:
-    """One metric of a family. Made by `MetricFamily.Metric`; disappears when its last holder drops it."""
+class _Lifetime:
+    """What the metrics of one MetricFamily object know of it without keeping it alive."""
 
-    def __init__(self, runtime: Runtime, key: int, family: str, kind: str) -> None:
+    def __init__(self) -> None:
+        self.alive = True
+        self.keys: set[int] = set()
+
+
+class Metric:
+    """One metric of a family. Made by `MetricFamily.Metric`; disappears when its last holder drops it.
+
+    It can be used as long as the model keeps the MetricFamily object that made it, and raises TritonModelException
+    from then on.
+    """
+
+    def __init__(self, runtime: Runtime, key: int, family: str, kind: str, lifetime: _Lifetime) -> None:
         self._runtime = runtime
         self._key = key
         self._family = family
         self._kind = kind
+        self._lifetime = lifetime
+        lifetime.keys.add(key)
 
     def increment(self, value: float) -> None:
         """Counters take amounts of at least 0, gauges any."""
@@ -47,9 +61,15 @@ class Metric:
             raise TritonModelException(
                 f"'{operation}' is not for metrics of kind {self._kind}, which '{self._family}' is"
             )
+        if not self._lifetime.alive:
+            raise TritonModelException(
+                "Invalid metric operation as the corresponding 'MetricFamily' has been deleted. "
+                f"'{operation}' on a metric of '{self._family}': keep the MetricFamily as long as its metrics"
+            )
 
     def __del__(self) -> None:
         try:
+            self._lifetime.keys.discard(self._key)
             self._runtime.cast("metric.remove", self._key)
         except Exception:  # the server has gone, or the metric was never made
             pass
@@ -59,7 +79,7 @@ def make_metric_family(runtime: Runtime) -> Any:
     """The class `MetricFamily` for one model."""
 
     class MetricFamily:
-        """Metrics of one name and kind that differ in their labels."""
+        """Metrics of one name and kind that differ in their labels. With this object its metrics go."""
 
         COUNTER = COUNTER
         GAUGE = GAUGE
@@ -72,12 +92,21 @@ def make_metric_family(runtime: Runtime) -> Any:
             self._name = str(name)
             self._description = str(description)
             self._kind = kind
+            self._lifetime = _Lifetime()
 
         def Metric(self, labels: dict[str, str] | None = None, buckets: Sequence[float] | None = None) -> Metric:
             """The metric with these labels; histograms need `buckets`, their ascending upper bounds."""
             texts = {str(key): str(value) for key, value in (labels or {}).items()}
             bounds = None if buckets is None else [float(bound) for bound in buckets]
             key = runtime.call("metric.new", self._name, self._description, self._kind, texts, bounds)
-            return Metric(runtime, key, self._name, self._kind)
+            return Metric(runtime, key, self._name, self._kind, self._lifetime)
+
+        def __del__(self) -> None:
+            try:
+                self._lifetime.alive = False
+                for key in list(self._lifetime.keys):
+                    runtime.cast("metric.remove", key)
+            except Exception:  # the server has gone, or the family was never made
+                pass
 
     return MetricFamily
