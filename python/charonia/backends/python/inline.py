@@ -14,6 +14,7 @@ from charonia.backends.python.child.batch import BatchReader
 from charonia.backends.python.child.columns import IN_FRAME_BYTES, IN_WRITER, Packer
 from charonia.backends.python.child.datatypes import BYTES
 from charonia.backends.python.child.errors import ModelFailure, TritonModelException
+from charonia.backends.python.child.internals import INTERNAL_NAME, build_internals
 from charonia.backends.python.child.messages import InferenceRequest, InferenceResponse
 from charonia.backends.python.child.model import Model
 from charonia.backends.python.child.pb_utils import MODULE_NAME, build_module
@@ -47,7 +48,8 @@ class InlineProgram:
         """The model's module, imported at the first call. Raises ModelFailure."""
         with self._lock:
             if self._module is None:
-                provided = {MODULE_NAME: build_module(self.runtime)}
+                api = build_module(self.runtime)
+                provided = {MODULE_NAME: api, INTERNAL_NAME: build_internals(api, lambda: 0)}
                 # In a terminal it is the builtin itself: a function of ours would be the frame that the debugger shows.
                 stop = breakpoint if _has_terminal() else self._pass_over_breakpoint
                 self._scope = Scope(self._files.folders, provided, stop)

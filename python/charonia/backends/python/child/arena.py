@@ -97,6 +97,11 @@ class Arena:
         """How many blocks are in use."""
         return len(self._sizes)
 
+    @property
+    def free_bytes(self) -> int:
+        """Space in the file that no block takes."""
+        return sum(size for _, size in self._free)
+
     def place(self, buffers: list[Any], sizes: list[int], total: int) -> int:
         """Copy the buffers one after another into a new block; its offset. Raises OSError when memory is short."""
         offset = self.allocate(total)

@@ -15,6 +15,7 @@ from .arena import Arena, Region
 from .batch import BatchReader, BatchWriter
 from .errors import ModelFailure, TritonModelException
 from .failures import describe
+from .internals import INTERNAL_NAME, build_internals
 from .loader import load_model_file
 from .model import Model
 from .pb_utils import MODULE_NAME, build_module
@@ -120,7 +121,9 @@ class Server:
 
     def _start(self, path: str, package: str, folders: list[str], model_dir: str) -> None:
         self._runtime.model_dir = model_dir
-        sys.modules[MODULE_NAME] = build_module(self._runtime)
+        api = build_module(self._runtime)
+        sys.modules[MODULE_NAME] = api
+        sys.modules[INTERNAL_NAME] = build_internals(api, lambda: self._outputs.free_bytes)
         self._module = load_model_file(path, package, folders)
 
     def _complete(self, name: str, config_json: str) -> str:
