@@ -5,6 +5,7 @@ import queue
 import signal
 import socket
 import threading
+from contextlib import ExitStack
 
 import numpy as np
 import psutil
@@ -46,6 +47,10 @@ def answer_on_a_new_connection(port):
         late.sendall(b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n")
         if not late.recv(1):
             raise ConnectionResetError
+
+
+HALF_A_REQUEST = b"POST /v2/models/m/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{"
+HTTP_2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -103,6 +108,19 @@ def test_an_idle_connection_does_not_hold_the_stop_up(serve, repository):
     server.signal()
     assert server.exit_code() == 0
     assert idle.sock is None or idle.sock.recv(1) == b""
+
+
+@pytest.mark.parametrize("begun", [b"", HALF_A_REQUEST[:9], HALF_A_REQUEST, HTTP_2[:9], HTTP_2])
+def test_a_client_that_stopped_in_the_middle_does_not_hold_the_stop_up(serve, repository, begun):
+    repository.add("m")
+    server = serve(repository.flag, "--exit-timeout-secs=300").started()
+    with ExitStack() as clients:
+        for port in server.ports.values():
+            client = clients.enter_context(socket.create_connection(("127.0.0.1", port)))
+            client.sendall(begun)
+        assert server.ask("GET", "/v2/health/live").status == 200
+        server.signal()
+        assert server.exit_code() == 0
 
 
 def test_the_last_answer_on_a_connection_closes_it(serve, repository):

@@ -9,6 +9,7 @@ pub mod control;
 pub mod counters;
 pub mod courier;
 pub mod datatype;
+pub mod in_hand;
 pub mod inbox;
 pub mod lend;
 pub mod options;

@@ -11,6 +11,7 @@ use crate::control::ControlInbox;
 use crate::counters::Counters;
 use crate::courier::Wakes;
 use crate::http::pool::Pool;
+use crate::in_hand::Hands;
 use crate::inbox::Inbox;
 use crate::options::Options;
 use crate::status::Code;
@@ -39,6 +40,8 @@ pub struct Wire {
     pub budget: Arc<Budget>,
     /// Memory for long bodies.
     pub bodies: Arc<Pool>,
+    /// What the end waits for.
+    pub hands: Arc<Hands>,
     pub phase: watch::Sender<Phase>,
     spare_core: bool,
 }
@@ -51,6 +54,7 @@ impl Wire {
             control: ControlInbox::new(options.inbox_max_calls),
             budget: Budget::new(options.body_budget_bytes, Duration::from_millis(options.body_wait_ms)),
             bodies: Arc::default(),
+            hands: Arc::default(),
             table: Table::default(),
             phase: watch::Sender::new(Phase::Running),
             spare_core: std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1),

@@ -2,6 +2,7 @@
 
 mod support;
 
+use std::io::Write;
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -278,6 +279,34 @@ fn shutdown_waits_for_what_is_in_flight_but_not_for_ever() {
         .0
         .iter()
         .all(|item| matches!(item, charonia_wire::inbox::Item::Cancelled(_))));
+}
+
+#[test]
+fn shutdown_does_not_wait_for_requests_that_never_come_as_a_whole() {
+    for begun in
+        ["", "POST /v2/models/m/inf", "POST /v2/models/m/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{"]
+    {
+        let server = start(|options| options.grpc = Some(support::local()));
+        let ports = server.ports();
+        let mut silent = Vec::new();
+        for port in [ports.http, ports.grpc] {
+            let mut stream = std::net::TcpStream::connect(("127.0.0.1", port.unwrap())).unwrap();
+            stream.write_all(begun.as_bytes()).unwrap();
+            silent.push(stream);
+        }
+        let mut client = Client::new(&server);
+        submit(&mut client);
+        let call = next_call(&server);
+        std::thread::scope(|scope| {
+            let ended = scope.spawn(|| server.shutdown(PATIENCE));
+            while *server.wire.phase.borrow() < Phase::Draining {
+                std::thread::yield_now();
+            }
+            echo_call(&call, &mut Wakes::default());
+            assert_eq!(client.answer().status, 200, "what came as a whole is still answered");
+            assert!(ended.join().unwrap(), "{begun:?}");
+        });
+    }
 }
 
 #[test]

@@ -30,6 +30,7 @@ async fn ask(front: &Front, path: String, metadata: HeaderMap, body: Incoming) -
     let wire = &front.wire;
     let coding = compression::of_request(&metadata)?;
     let received = MessageReader::new(wire, body).one(wire).await?;
+    let _in_hand = wire.hands.take();
     let (message, permit) = received.inflated(coding, wire).await?;
     let slot = Arc::new(Slot::default());
     let cancelled = Arc::new(AtomicBool::new(false));

@@ -54,6 +54,7 @@ async fn infer(front: &Front, headers: HeaderMap, body: Incoming, limit: Option<
     let wire = &front.wire;
     let coding = compression::of_request(&headers)?;
     let received = MessageReader::new(wire, body).one(wire).await?;
+    let _in_hand = wire.hands.take();
     // Who compresses its request wants a compressed answer.
     let answer_coding = coding.filter(|&coding| received.is_compressed && compression::is_accepted(coding, &headers));
     let (parsed, permit) = decode::received(received, coding, wire).await?;

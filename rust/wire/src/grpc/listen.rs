@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 use super::service::{self, Front};
 use super::stalled::Outbox;
 use crate::courier::Courier;
+use crate::http::listen::drained;
 use crate::http::stalled::Impatient;
 use crate::wire::{Phase, Wire};
 
@@ -40,19 +41,23 @@ const MAX_HEADER_BYTES: u32 = 64 << 10;
 const KEEPALIVE: Duration = Duration::from_secs(60);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Serve until the phase says to stop accepting, then until the last connection has ended or everything must.
+/// Serve until the phase says to stop accepting, then until the last connection has ended, none has a request that is
+/// worth waiting for, or everything must.
 pub async fn serve(wire: Arc<Wire>, listener: TcpListener, courier: Arc<Courier>) {
     // Every connection holds a sender; the receiver sees the end when the last one is gone.
     let (alive, mut all_gone) = mpsc::channel::<()>(1);
     let mut phase = wire.phase.subscribe();
+    let hands = Arc::clone(&wire.hands);
     let front = Front::new(wire, courier);
     tokio::select! {
         () = accept_all(&front, &listener, &alive) => {}
         _ = phase.wait_for(|&phase| phase >= Phase::Exiting) => {}
     }
     drop((listener, alive));
+    let mut draining = phase.clone();
     tokio::select! {
         _ = all_gone.recv() => {}
+        () = drained(&mut draining, &hands) => {}
         _ = phase.wait_for(|&phase| phase >= Phase::Closed) => {}
     }
 }
@@ -80,8 +85,8 @@ fn start(front: Arc<Front>, stream: TcpStream, alive: mpsc::Sender<()>) {
 /// One connection until it ends. When the server exits, the client is told (GOAWAY) and what is in flight is finished.
 async fn keep(front: &Arc<Front>, stream: TcpStream) {
     let patience = Duration::from_millis(front.wire.options.write_timeout_ms);
-    let stream = TokioIo::new(Impatient::new(stream, patience));
-    let outbox = Arc::new(Outbox::default());
+    let stream = TokioIo::new(Impatient::new(stream, patience, &front.wire.hands));
+    let outbox = Arc::new(Outbox::new(&front.wire.hands));
     let answer = service_fn(|request| service::answer(Arc::clone(front), Arc::clone(&outbox), request));
     let mut served = std::pin::pin!(builder().serve_connection(stream, answer));
     let mut phase = front.wire.phase.subscribe();

@@ -11,6 +11,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::Notify;
 
+use crate::in_hand::{Hands, InHand};
+
 /// Smaller chunks are copies of our own.
 const MIN_TRACKED_BYTES: usize = 8 << 10;
 
@@ -18,8 +20,8 @@ const MIN_TRACKED_BYTES: usize = 8 << 10;
 const PIECE_BYTES: usize = 1 << 20;
 
 /// The pieces of large answers that one connection has not sent yet.
-#[derive(Default)]
 pub struct Outbox {
+    hands: Arc<Hands>,
     state: Mutex<State>,
     changed: Notify,
 }
@@ -34,6 +36,7 @@ struct State {
 struct Piece {
     bytes: Bytes,
     outbox: Arc<Outbox>,
+    _in_hand: InHand,
 }
 
 impl AsRef<[u8]> for Piece {
@@ -52,6 +55,10 @@ impl Drop for Piece {
 }
 
 impl Outbox {
+    pub fn new(hands: &Arc<Hands>) -> Self {
+        Self { hands: Arc::clone(hands), state: Mutex::default(), changed: Notify::default() }
+    }
+
     /// The same bytes, large chunks in tracked pieces.
     pub fn track(self: &Arc<Self>, chunks: VecDeque<Bytes>) -> VecDeque<Bytes> {
         if chunks.iter().all(|chunk| chunk.len() <= MIN_TRACKED_BYTES) {
@@ -74,7 +81,7 @@ impl Outbox {
 
     fn piece(self: &Arc<Self>, bytes: Bytes) -> Bytes {
         self.change(|state| state.waiting += 1);
-        Bytes::from_owner(Piece { bytes, outbox: Arc::clone(self) })
+        Bytes::from_owner(Piece { bytes, outbox: Arc::clone(self), _in_hand: self.hands.take() })
     }
 
     /// Resolves when pieces wait and none was sent for as long as `patience`.

@@ -20,6 +20,7 @@ use super::{compression, decode, timeout};
 use crate::call::{Arrival, Call, CancelGuard, Protocol, Request};
 use crate::courier::{Courier, Wakes};
 use crate::http::compress::Coding;
+use crate::in_hand::InHand;
 use crate::reply::{Failure, Reply, ReplySink};
 use crate::slot::{Reader, Slot};
 use crate::wire::monotonic_ns;
@@ -51,6 +52,7 @@ struct Stream {
 struct Waiting {
     reader: Reader<Framed>,
     _cancel_when_dropped: CancelGuard,
+    _in_hand: InHand,
 }
 
 impl Stream {
@@ -86,6 +88,7 @@ impl Stream {
     /// Fails when the message is no request at all; then the stream ends after the answers before it.
     async fn submit(&mut self, received: Received) -> Result<(), Failure> {
         let wire = &self.front.wire;
+        let in_hand = wire.hands.take();
         let arrival_ns = monotonic_ns();
         let (parsed, permit) = decode::received(received, self.coding, wire).await?;
         let arrival = Arrival {
@@ -98,7 +101,8 @@ impl Stream {
         let slot = Arc::new(Slot::default());
         let sink = StreamSink { slot: Arc::clone(&slot), courier: Arc::clone(&self.front.courier) };
         let call = Call::new(parsed, arrival, Box::new(sink), &wire.inbox);
-        self.waiting.push_back(Waiting { reader: Reader(slot), _cancel_when_dropped: call.guard() });
+        let waiting = Waiting { reader: Reader(slot), _cancel_when_dropped: call.guard(), _in_hand: in_hand };
+        self.waiting.push_back(waiting);
         wire.submit(call);
         Ok(())
     }

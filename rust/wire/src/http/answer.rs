@@ -12,6 +12,7 @@ use http_body::{Body, Frame, SizeHint};
 use tokio::sync::mpsc;
 
 use crate::control::Part;
+use crate::in_hand::InHand;
 use crate::status::Code;
 
 pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -25,7 +26,7 @@ pub enum AnswerBody {
     /// A header and tensors, each written from where it lies.
     Pieces(VecDeque<Bytes>),
     /// Written by a control handler as it goes; a known length comes from its own header.
-    Parts(mpsc::UnboundedReceiver<Part>),
+    Parts(mpsc::UnboundedReceiver<Part>, InHand),
 }
 
 /// The peer sees the connection break instead of a body that looks whole.
@@ -55,7 +56,7 @@ impl Body for AnswerBody {
             Self::Empty => None,
             Self::Whole(bytes) => Some(std::mem::take(bytes)),
             Self::Pieces(pieces) => pieces.pop_front(),
-            Self::Parts(parts) => return poll_part(parts, context),
+            Self::Parts(parts, _) => return poll_part(parts, context),
         };
         if matches!(*self, Self::Whole(_)) {
             *self = Self::Empty;
@@ -66,7 +67,7 @@ impl Body for AnswerBody {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Empty => true,
-            Self::Whole(_) | Self::Parts(_) => false,
+            Self::Whole(_) | Self::Parts(..) => false,
             Self::Pieces(pieces) => pieces.is_empty(),
         }
     }
@@ -76,7 +77,7 @@ impl Body for AnswerBody {
             Self::Empty => SizeHint::with_exact(0),
             Self::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Self::Pieces(pieces) => SizeHint::with_exact(pieces.iter().map(|piece| piece.len() as u64).sum()),
-            Self::Parts(_) => SizeHint::default(),
+            Self::Parts(..) => SizeHint::default(),
         }
     }
 }

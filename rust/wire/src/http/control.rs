@@ -11,6 +11,7 @@ use super::answer::{self, Answer, AnswerBody};
 use super::body;
 use super::service::Connection;
 use crate::control::{ControlCall, Head, HttpCall, Part};
+use crate::in_hand::InHand;
 use crate::status::Code;
 
 /// The answer of a control handler. It learns that the client has gone when the answer's body is dropped.
@@ -19,6 +20,7 @@ pub async fn control(connection: &Connection, mut head: Parts, body: Incoming) -
         Ok(read) => read,
         Err(refusal) => return refusal,
     };
+    let in_hand = connection.wire.hands.take();
     if head.headers.remove(CONTENT_ENCODING).is_some() {
         head.headers.insert(CONTENT_LENGTH, HeaderValue::from(bytes.len()));
     }
@@ -39,13 +41,13 @@ pub async fn control(connection: &Connection, mut head: Parts, body: Incoming) -
         return answer::error(Code::UNAVAILABLE, "the server has too many requests waiting, or is shutting down");
     }
     match parts.recv().await {
-        Some(Part::Head(head)) => pass(head, parts),
+        Some(Part::Head(head)) => pass(head, parts, in_hand),
         _ => answer::error(Code::INTERNAL, "the request was lost inside the server"),
     }
 }
 
-fn pass(head: Head, parts: mpsc::UnboundedReceiver<Part>) -> Answer {
-    let mut answer = Response::new(AnswerBody::Parts(parts));
+fn pass(head: Head, parts: mpsc::UnboundedReceiver<Part>, in_hand: InHand) -> Answer {
+    let mut answer = Response::new(AnswerBody::Parts(parts, in_hand));
     *answer.status_mut() = http::StatusCode::from_u16(head.status).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
     for (name, value) in head.headers {
         if let Some((name, value)) = header(&name, value) {

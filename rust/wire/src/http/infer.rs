@@ -44,6 +44,7 @@ async fn submit(
     let json_length = json_length(&head.headers)?;
     let align_at = json_length.unwrap_or(0);
     let (bytes, permit) = body::read(wire, &head.headers, body, align_at).await?;
+    let _in_hand = wire.hands.take();
     let parsed = decode(target, bytes, json_length).await?;
     let accepted = compress::accepted(&head.headers);
 

@@ -10,12 +10,13 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use super::service::{self, Connection};
 use super::stalled::Impatient;
 use crate::control::Listener;
 use crate::courier::Courier;
+use crate::in_hand::Hands;
 use crate::wire::{Phase, Wire};
 
 /// How long a connection may be silent before the kernel asks whether its peer is still there. Idle connections are
@@ -31,21 +32,31 @@ const WINDOW_BYTES: u32 = 16 << 20;
 /// Requests in flight on one HTTP/2 connection, and those that its client gave up before they were looked at.
 const MAX_STREAMS: u32 = 1024;
 
-/// Serve until the phase says to stop accepting, then until the last connection has ended or everything must.
+/// Serve until the phase says to stop accepting, then until the last connection has ended, none has a request that is
+/// worth waiting for, or everything must.
 pub async fn serve(wire: Arc<Wire>, listener: TcpListener, kind: Listener, courier: Arc<Courier>) {
     // Every connection holds a sender; the receiver sees the end when the last one is gone.
     let (alive, mut all_gone) = mpsc::channel::<()>(1);
-    let acceptor = Acceptor::new(Arc::clone(&wire), kind, courier);
+    let hands = Arc::clone(&wire.hands);
     let mut phase = wire.phase.subscribe();
+    let acceptor = Acceptor::new(wire, kind, courier);
     tokio::select! {
         () = acceptor.accept_all(&listener, &alive) => {}
         _ = phase.wait_for(|&phase| phase >= Phase::Exiting) => {}
     }
     drop((listener, alive));
+    let mut draining = phase.clone();
     tokio::select! {
         _ = all_gone.recv() => {}
+        () = drained(&mut draining, &hands) => {}
         _ = phase.wait_for(|&phase| phase >= Phase::Closed) => {}
     }
+}
+
+/// Resolves when the server drains and holds no request any more that came as a whole.
+pub async fn drained(phase: &mut watch::Receiver<Phase>, hands: &Hands) {
+    let _ = phase.wait_for(|&phase| phase >= Phase::Draining).await;
+    hands.empty().await;
 }
 
 struct Acceptor {
@@ -100,7 +111,7 @@ impl Acceptor {
 async fn keep(builder: &Builder<TokioExecutor>, connection: &Arc<Connection>, stream: TcpStream) {
     let wire = &connection.wire;
     let patience = Duration::from_millis(wire.options.write_timeout_ms);
-    let stream = TokioIo::new(Impatient::new(stream, patience));
+    let stream = TokioIo::new(Impatient::new(stream, patience, &wire.hands));
     let answer = service_fn(|request| service::serve(Arc::clone(connection), request));
     let mut served = std::pin::pin!(builder.serve_connection(stream, answer));
     let mut phase = wire.phase.subscribe();

@@ -3,22 +3,32 @@
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
+use crate::in_hand::{Hands, InHand};
+
 /// A stream that gives up writing after `patience` without progress. Costs nothing while the peer reads.
 pub struct Impatient<S> {
     stream: S,
     patience: Duration,
-    stalled: Option<Pin<Box<Sleep>>>,
+    hands: Arc<Hands>,
+    stalled: Option<Stalled>,
+}
+
+/// A write that waits for the peer to read.
+struct Stalled {
+    until: Pin<Box<Sleep>>,
+    _in_hand: InHand,
 }
 
 impl<S> Impatient<S> {
-    pub fn new(stream: S, patience: Duration) -> Self {
-        Self { stream, patience, stalled: None }
+    pub fn new(stream: S, patience: Duration, hands: &Arc<Hands>) -> Self {
+        Self { stream, patience, hands: Arc::clone(hands), stalled: None }
     }
 
     fn watch<T>(&mut self, context: &mut Context<'_>, progress: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
@@ -26,9 +36,11 @@ impl<S> Impatient<S> {
             self.stalled = None;
             return progress;
         }
-        let patience = self.patience;
-        let stalled = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
-        match stalled.as_mut().poll(context) {
+        let (patience, hands) = (self.patience, &self.hands);
+        let stalled = self
+            .stalled
+            .get_or_insert_with(|| Stalled { until: Box::pin(tokio::time::sleep(patience)), _in_hand: hands.take() });
+        match stalled.until.as_mut().poll(context) {
             Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
             Poll::Pending => Poll::Pending,
         }
