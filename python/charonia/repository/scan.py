@@ -61,7 +61,9 @@ def scan(repositories: Sequence[str]) -> Scan:
     warnings: list[str] = []
     for repository in dict.fromkeys(os.path.normpath(each) for each in repositories):
         for entry in _entries(repository):
-            if entry.is_dir():
+            if reason := _why_unusable(entry):
+                warnings.append(reason)
+            elif entry.is_dir():
                 found.setdefault(entry.name, []).append(_look_or_warn(Path(entry.path), repository))
             elif _is_model_file(entry.name):
                 warnings.append(
@@ -85,7 +87,9 @@ def look_at(path: Path, repository: str) -> FoundModel:
     warnings: list[str] = []
     stray: list[str] = []
     for entry in _entries(str(path)):
-        if not entry.is_dir():
+        if reason := _why_unusable(entry):
+            warnings.append(f"model '{path.name}': {reason}")
+        elif not entry.is_dir():
             if _is_model_file(entry.name):
                 stray.append(entry.name)
         elif _is_version(entry.name):
@@ -117,6 +121,19 @@ def _entries(path: str) -> Iterable["os.DirEntry[str]"]:
         raise InvalidArgumentError(
             f"model repository folder '{path}' can't be read: {error.strerror or error}"
         ) from None
+
+
+def _why_unusable(entry: "os.DirEntry[str]") -> str:
+    """ "" for nearly everything. One bad entry does not keep the others from being served."""
+    try:
+        is_folder = entry.is_dir()
+        entry.name.encode()
+    except OSError as error:
+        return f"'{entry.path}' is ignored: {error.strerror or error}"
+    except UnicodeEncodeError:
+        shown = os.fsencode(entry.path).decode(errors="backslashreplace")
+        return f"'{shown}' is ignored: its name is not UTF-8 text; rename the folder" if is_folder else ""
+    return ""
 
 
 def _is_version(name: str) -> bool:

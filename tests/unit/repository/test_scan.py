@@ -1,5 +1,7 @@
 """Model folders, version folders, and what lies in the wrong place."""
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -66,6 +68,25 @@ def test_a_name_in_two_repositories_is_no_model_and_others_are_not_touched(tmp_p
     found = scan([one, two])
     assert list(found.models) == ["a", "b"]
     assert found.duplicates == {"m": (one, two)}
+
+
+def test_links_that_lead_in_a_circle_do_not_keep_others_from_being_found(tmp_path: Path) -> None:
+    repository = make(tmp_path, "a/1/model.onnx")
+    (tmp_path / "circle").symlink_to("circle")
+    (tmp_path / "a" / "2").symlink_to("2")
+    found = scan([repository])
+    assert {name: model.versions for name, model in found.models.items()} == {"a": (1,)}
+    assert "circle" in found.warnings[0]
+    assert "'a'" in found.models["a"].warnings[0]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such names")
+def test_a_name_that_is_no_text_is_pointed_out(tmp_path: Path) -> None:
+    repository = make(tmp_path, "a/1/model.onnx")
+    os.mkdir(os.fsencode(tmp_path) + b"/bad\xff")
+    found = scan([repository])
+    assert list(found.models) == ["a"]
+    assert "bad\\xff" in found.warnings[0]
 
 
 def test_a_repository_named_twice_counts_once(tmp_path: Path) -> None:
