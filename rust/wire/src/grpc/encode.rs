@@ -13,6 +13,7 @@ use crate::call::{Parameter, Parameters};
 use crate::http::compress::Coding;
 use crate::reply::{Failure, OutputTensor, Response};
 use crate::status::Code;
+use crate::tensor;
 
 /// Tensors up to this size are copied behind the fields before them: cheaper than a DATA frame of their own.
 const MAX_COPIED_BYTES: usize = 8 << 10;
@@ -37,8 +38,9 @@ impl Framed {
     }
 }
 
-/// Answer of `ModelInfer`.
+/// Answer of `ModelInfer`. INTERNAL when an output's bytes do not match its shape.
 pub fn unary(response: &Response, id: &str) -> Result<Framed, Failure> {
+    check_outputs(response)?;
     let sizes = Sizes::of(response, id, None);
     let mut writer = Writer::new(sizes.message, sizes.copied)?;
     put_response(&mut writer, response, id, None, &sizes);
@@ -47,12 +49,17 @@ pub fn unary(response: &Response, id: &str) -> Result<Framed, Failure> {
 
 /// Answer of `ModelStreamInfer` to one of its requests.
 pub fn streamed(response: &Response, id: &str) -> Result<Framed, Failure> {
+    check_outputs(response)?;
     let flag = Some(response.is_final);
     let sizes = Sizes::of(response, id, flag);
     let mut writer = Writer::new(delimited_len(2, sizes.message), sizes.copied)?;
     put_delimited_head(&mut writer.head, 2, sizes.message);
     put_response(&mut writer, response, id, flag, &sizes);
     Ok(writer.finish())
+}
+
+fn check_outputs(response: &Response) -> Result<(), Failure> {
+    response.outputs.iter().try_for_each(|output| tensor::check_output(response, output))
 }
 
 /// The error of one request of a stream: the stream goes on, and the id tells whose error it is.

@@ -22,4 +22,4 @@ pub mod aligned;
 pub mod check;
 
 pub use request::{decode_raw_request, decode_request};
-pub use response::{encode_response, EncodedResponse};
+pub use response::{check_output, encode_response, EncodedResponse};

@@ -41,7 +41,7 @@ pub fn encode_response(request: &ParsedCall, response: &Response) -> Result<Enco
         if index > 0 {
             json.push(b',');
         }
-        check_size(output).map_err(|what| broken_output(response, output, &what))?;
+        check_output(response, output)?;
         describe(&mut json, output);
         if request.wants_binary(&output.name) {
             binary_size(&mut json, output);
@@ -99,6 +99,11 @@ fn separated<T>(json: &mut Vec<u8>, items: impl Iterator<Item = T>, write: impl 
         }
         write(json, item);
     }
+}
+
+/// INTERNAL when the output's bytes are not as many as its shape asks for.
+pub fn check_output(response: &Response, output: &OutputTensor) -> Result<(), Failure> {
+    check_size(output).map_err(|what| broken_output(response, output, &what))
 }
 
 /// The bytes are as many as the shape asks for; of BYTES only the bytes themselves can tell.
