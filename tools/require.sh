@@ -14,5 +14,5 @@ command -v "$python" >/dev/null 2>&1 ||
 command -v cc >/dev/null 2>&1 || command -v gcc >/dev/null 2>&1 || command -v clang >/dev/null 2>&1 ||
     fail "no C compiler found (the extension is linked with it). On Debian and Ubuntu: apt-get install build-essential"
 if ! command -v cargo >/dev/null 2>&1; then
-    fail "no cargo found. Install Rust 1.83 or newer (https://rustup.rs)"
+    fail "no cargo found. Install Rust 1.88 or newer (https://rustup.rs)"
 fi

@@ -172,7 +172,7 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
         _works("metrics-interval-ms", number, "Milliseconds between readings of CPU and GPU (default: 2000).", "MS"),
         Flag(
             "metrics-config",
-            "A setting of metrics, such as summary_latencies=true. Repeat it for several.",
+            "A setting of metrics, such as counter_latencies=false. Repeat it for several.",
             setting,
             "[NAME,]KEY=VALUE",
             "metrics_config",
