@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import bare, repositories
-from benchmarks.clients import WINDOW_MS, Load, check_add_sub, perf_analyzer, wrk
+from benchmarks.clients import WINDOW_MS, Load, check_add_sub, perf_analyzer, perf_analyzer_program, wrk
 from benchmarks.echo import echo, strings
 from benchmarks.servers import Running, running
 
@@ -119,6 +119,7 @@ def compare_bare(ours: Running, model: Path) -> str:
 
 def main() -> None:
     wanted = sys.argv[1] if len(sys.argv) > 1 else ""
+    perf_analyzer_program()
     print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, {platform.platform()}")
     print(f"medians of {ROUNDS} alternating rounds, three windows of {WINDOW_MS} ms each\n")
     print("| work | Charonia | the other | ratio | target | |\n| --- | --- | --- | --- | --- | --- |", flush=True)

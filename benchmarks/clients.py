@@ -26,11 +26,17 @@ class Load:
     cpu_us: float
 
 
-def perf_analyzer(server: Running, model: str, protocol: str, concurrency: int, *extra: str) -> Load:
-    """Three windows of perf_analyzer; what it reports."""
+def perf_analyzer_program() -> str:
+    """Its path; ends the run where there is none."""
     program = os.environ.get("PERF_ANALYZER") or shutil.which("perf_analyzer")
     if program is None:
-        raise LookupError("set PERF_ANALYZER to the program")
+        raise SystemExit("no perf_analyzer on the PATH: set PERF_ANALYZER to the program (benchmarks/README.md)")
+    return program
+
+
+def perf_analyzer(server: Running, model: str, protocol: str, concurrency: int, *extra: str) -> Load:
+    """Three windows of perf_analyzer; what it reports."""
+    program = perf_analyzer_program()
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.csv"
         command = [program, "-m", model, "-u", server.address(protocol), "-i", protocol, "-s", "999", "-p"]
