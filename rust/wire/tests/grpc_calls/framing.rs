@@ -158,6 +158,7 @@ async fn a_client_that_does_not_read_gives_lent_memory_back() {
         let Item::Call(call) = item else { return };
         let Reply::Ok(mut response) = echo(&call) else { panic!("the request is right") };
         response.outputs[0].data = Bytes::from_owner(Lent(vec![0; 32 << 20], sender.clone()));
+        response.outputs[0].shape = vec![(32 << 20) / i64::try_from(response.outputs[0].datatype.item_size()).unwrap()];
         call.reply(Reply::Ok(response), &mut Wakes::default());
     });
     let raw = Raw::connect(&server).await;
