@@ -178,6 +178,9 @@ class Server:
             self.log.error(reason)
         self.lifecycle.know(found.models, unusable, wanted)
         self.lifecycle.load(self._loader.plan([found.models[name] for name in wanted if name in found.models]))
+        for model in self.models.loaded():
+            if failure_of(model) is not None:  # given up before it was among the models
+                self._on_health(model)
         self._loaded = True
         self._publish()
         self._log_tables()
