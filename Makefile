@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 TEXT ?= Hello from Charonia
+export TEXT
 HTTP_PORT ?= 8000
 GRPC_PORT ?= 8001
 METRICS_PORT ?= 8002
@@ -15,6 +16,7 @@ say = @printf '\033[1m== %s\033[0m\n' "$(1)"
 
 help:
 	@echo "make demo    set up, serve the example models, ask each of them something (ONCE=1 ends after the answers)"
+	@echo "             TEXT='any words', HTTP_PORT=8000, GRPC_PORT=8001 and METRICS_PORT=8002 can be chosen"
 	@echo "make test    set up, run all tests"
 	@echo "make check   formatters, linters and type checkers"
 	@echo "make wheel   a manylinux wheel in dist/"
@@ -42,7 +44,7 @@ $(VENV)/models: $(VENV)/installed
 setup: $(VENV)/models
 
 demo: $(VENV)/models
-	@$(BIN)/python -m examples.demo --text "$(TEXT)" --http-port $(HTTP_PORT) --grpc-port $(GRPC_PORT) \
+	@$(BIN)/python -m examples.demo --text "$$TEXT" --http-port $(HTTP_PORT) --grpc-port $(GRPC_PORT) \
 		--metrics-port $(METRICS_PORT) $(if $(ONCE),--once)
 
 test: test-rust test-python

@@ -67,7 +67,10 @@ def wait_until_ready(client: httpclient.InferenceServerClient, server: "subproce
     deadline = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < deadline:
         if server.poll() is not None:
-            raise SystemExit(f"the server ended with exit code {server.returncode}; its log above says why")
+            raise SystemExit(
+                f"the server ended with exit code {server.returncode}; its log above says why "
+                "(a port that is taken: make demo HTTP_PORT=… GRPC_PORT=… METRICS_PORT=…)"
+            )
         try:
             if client.is_server_ready():
                 return
