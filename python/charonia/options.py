@@ -14,6 +14,10 @@ NO_GPU = ("error", "cpu")
 LOG_FORMATS = ("default", "ISO8601", "json")
 EVERY_MODEL = "*"
 
+# What the clocks and the wire can count, and more than anybody waits or sends.
+_MAX_WAIT_S = 10**9
+_MAX_BYTES = 2**63 - 1
+
 BackendConfig = Mapping[str, Mapping[str, str]]
 """Settings by backend name; "" has those for every backend."""
 
@@ -100,7 +104,7 @@ class ServerOptions:
             InvalidArgumentError: what is wrong, by the flag's name.
             UnsupportedError: right, but not in this version.
         """
-        if not self.model_repository:
+        if not all(self.model_repository) or not self.model_repository:
             raise InvalidArgumentError("--model-repository must be specified: the folder that holds the models")
         _one_of("model-control-mode", self.model_control_mode, MODEL_CONTROL_MODES)
         _one_of("no-gpu", self.no_gpu, NO_GPU)
@@ -123,13 +127,16 @@ class ServerOptions:
     def _check_numbers(self) -> None:
         for name in ("http_port", "grpc_port", "metrics_port"):
             _in_range(name, getattr(self, name), 0, 65535)
-        _in_range("http_max_input_size", self.http_max_input_size, 1)
+        _in_range("http_max_input_size", self.http_max_input_size, 1, _MAX_BYTES)
         _in_range("http_thread_count", self.http_thread_count, 1, 64)
         _in_range("model_load_thread_count", self.model_load_thread_count, 1, 256)
         _in_range("model_load_retry_count", self.model_load_retry_count, 0)
-        _in_range("exit_timeout_secs", self.exit_timeout_secs, 0)
-        if self.metrics_interval_ms <= 0:
-            raise InvalidArgumentError(f"--metrics-interval-ms must be above 0, got {self.metrics_interval_ms}")
+        _in_range("exit_timeout_secs", self.exit_timeout_secs, 0, _MAX_WAIT_S)
+        if not 0 < self.metrics_interval_ms <= _MAX_WAIT_S * 1000:
+            raise InvalidArgumentError(
+                f"--metrics-interval-ms must be above 0 and at most {_MAX_WAIT_S * 1000}, "
+                f"got {self.metrics_interval_ms}"
+            )
 
 
 def _one_of(flag: str, value: str, allowed: Sequence[str]) -> None:
