@@ -1,5 +1,6 @@
 //! What every connection of a server shares.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use crate::in_hand::Hands;
 use crate::inbox::Inbox;
 use crate::options::Options;
 use crate::status::Code;
-use crate::table::{Published, Table};
+use crate::table::{Published, Route, Table};
 
 /// How far a server is on its way out. Only ever grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -82,7 +83,8 @@ impl Wire {
     pub fn publish(&self, published: Published) {
         self.table.publish(published);
         let table = self.table.read();
-        self.inbox.keep_routes(|route| table.routes().any(|known| known == route));
+        let known: HashSet<Route> = table.routes().collect();
+        self.inbox.keep_routes(|route| known.contains(&route));
     }
 
     /// Go to a later phase; going back is ignored.
