@@ -88,7 +88,12 @@ class Server:
             self.registry,
             Devices(gpus, available_cores(), options.no_gpu),
             ModelServices(
-                self.clock, self._timer, self.engine, self._on_death, TestingAids.of(os.environ).start_batching_at
+                self.clock,
+                self._timer,
+                self.engine,
+                self._on_death,
+                TestingAids.of(os.environ).start_batching_at,
+                self.log,
             ),
             self._facts(),
             ConfigOptions(not options.disable_auto_complete_config, options.model_config_name, gpus=gpus),

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from charonia.backends.arranging import OutputArranger
 from charonia.core.clock import Clock
 from charonia.core.errors import BackendError, CharoniaError
+from charonia.core.log import Log
 from charonia.core.request import NO_PARAMETERS, InferRequest, Parameter, Reply, ReplyChannel
 from charonia.core.tensor import Tensor
 from charonia.observe.statistics import ModelStatistics, Stamps
@@ -16,6 +17,7 @@ class ExecutingBatch:
 
     Args:
         statistics: None for work that is not counted (warm-up).
+        log: told of failures of the model's own code.
     """
 
     def __init__(
@@ -24,11 +26,13 @@ class ExecutingBatch:
         arranger: OutputArranger,
         statistics: ModelStatistics | None,
         clock: Clock,
+        log: Log | None = None,
     ) -> None:
         self.requests = requests
         self._arranger = arranger
         self._statistics = statistics
         self._clock = clock
+        self._log = log
         self._compute_start_ns = clock.now_ns()
         self._input_end_ns = 0
         self._output_start_ns = 0
@@ -72,6 +76,14 @@ class ExecutingBatch:
                 self._count(self._statistics, replies)
         finally:
             send_by_channel(replies)
+        if self._log is not None:
+            self._tell_failures(self._log, replies)
+
+    def _tell_failures(self, log: Log, replies: Sequence[Reply]) -> None:
+        """Each failure of the model once for the batch: its author reads the log, the client may be anybody."""
+        failures = [reply for reply in replies if isinstance(reply.error, BackendError)]
+        for message in dict.fromkeys(str(reply.error) for reply in failures):
+            log.error(f"model '{failures[0].request.model_name}' version {failures[0].request.version}: {message}")
 
     def _count(self, statistics: ModelStatistics, replies: Sequence[Reply]) -> None:
         end_ns = self._clock.now_ns()

@@ -8,6 +8,7 @@ from charonia.backends.base import BackendInstance, InstanceSpec
 from charonia.backends.batch import ExecutingBatch
 from charonia.core.clock import Clock
 from charonia.core.errors import BackendError, CharoniaError, InternalError
+from charonia.core.log import Log
 from charonia.core.protocols import BatchSource, Bell
 from charonia.core.request import InferRequest, refuse
 from charonia.observe.statistics import ModelStatistics
@@ -33,6 +34,7 @@ class InstanceRunner:
         statistics: ModelStatistics,
         clock: Clock,
         on_death: Callable[[str, BaseException], None],
+        log: Log | None = None,
     ) -> None:
         self.instance = instance
         self.spec = spec
@@ -43,6 +45,7 @@ class InstanceRunner:
         self._statistics = statistics
         self._clock = clock
         self._on_death = on_death
+        self._log = log
         self._thread = threading.Thread(target=self._run, name=spec.name, daemon=True)
 
     @property
@@ -63,7 +66,7 @@ class InstanceRunner:
             self.instance.close()
 
     def _execute(self, requests: Sequence[InferRequest]) -> None:
-        batch = ExecutingBatch(requests, self._arranger, self._statistics, self._clock)
+        batch = ExecutingBatch(requests, self._arranger, self._statistics, self._clock, self._log)
         try:
             self.run_batch(batch)
         except BaseException as error:

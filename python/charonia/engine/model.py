@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from charonia.backends.arranging import OutputArranger
@@ -12,6 +12,7 @@ from charonia.backends.instance import InstanceRunner
 from charonia.config.io import io_specs
 from charonia.core.clock import Clock
 from charonia.core.errors import CharoniaError, UnavailableError
+from charonia.core.log import Log, SilentLog
 from charonia.core.protocols import Bell, Submitter
 from charonia.core.request import InferRequest
 from charonia.engine.checks import RequestCheck
@@ -42,6 +43,7 @@ class ModelServices:
     submitter: Submitter
     on_death: Callable[[str, BaseException], None]
     start_at: int = 0
+    log: Log = field(default_factory=SilentLog)
 
 
 class ModelVersion:
@@ -108,6 +110,7 @@ class ModelVersion:
                         self.statistics,
                         self._services.clock,
                         self._services.on_death,
+                        self._services.log,
                     )
                 )
         except BaseException:

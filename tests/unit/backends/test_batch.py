@@ -6,7 +6,8 @@ import pytest
 from charonia.backends.arranging import OutputArranger
 from charonia.backends.batch import ExecutingBatch
 from charonia.config.io import OutputSpec
-from charonia.core.errors import BackendError
+from charonia.core.errors import BackendError, InvalidArgumentError
+from charonia.core.log import SilentLog
 from charonia.core.tensor import Tensor
 from charonia.observe.statistics import ModelStatistics
 from charonia.testing.clock import ManualClock
@@ -65,3 +66,21 @@ def test_a_batch_that_is_held_is_left_to_the_backend():
     batch.ready_for_next()
     batch.wait_ready()
     assert channel.of(request).error is None
+
+
+def test_each_failure_of_the_model_is_logged_once_and_refusals_are_not():
+    errors = []
+
+    class Log(SilentLog):
+        def error(self, message):
+            errors.append(message)
+
+    channel = KeptReplies()
+    requests = [make_request(channel) for _ in range(4)]
+    batch = ExecutingBatch(requests, OutputArranger([RESHAPED], True), None, ManualClock(), Log())
+    for request, error in zip(
+        requests, [BackendError("boom"), BackendError("boom"), InvalidArgumentError("bad X"), None], strict=True
+    ):
+        batch.respond(request, output((1, 3))) if error is None else batch.fail(request, error)
+    batch.flush()
+    assert errors == ["model 'm' version : boom"]
