@@ -177,6 +177,9 @@ class Server:
         found = scan(self.options.model_repository)
         for warning in (*found.warnings, *(each for model in found.models.values() for each in model.warnings)):
             self.log.warning(warning)
+        if not found.models and not found.duplicates:
+            places = ", ".join(self.options.model_repository)
+            self.log.warning(f"no model in {places}: a repository has <model>/<version>/<file> for each model")
         wanted = wanted_models(self.options, found)
         unusable = unusable_models(found, wanted)
         for reason in unusable.values():

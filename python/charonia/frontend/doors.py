@@ -63,7 +63,8 @@ class Doors:
         try:
             self._wire.start()
         except OSError as error:
-            raise UnavailableError(f"failed to open the ports: {error}") from None
+            flags = "--http-port, --grpc-port and --metrics-port choose others, 0 a free one"
+            raise UnavailableError(f"failed to open the ports: {error}; {flags}") from None
         self._ingress.start()
 
     def serve_control(self, handlers: "Handlers", metrics_text: Callable[[], str]) -> None:
