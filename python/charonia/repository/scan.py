@@ -60,7 +60,13 @@ def scan(repositories: Sequence[str]) -> Scan:
     found: dict[str, list[FoundModel]] = {}
     warnings: list[str] = []
     for repository in dict.fromkeys(os.path.normpath(each) for each in repositories):
-        for entry in _entries(repository):
+        entries = list(_entries(repository))
+        if _is_one_model(entries):
+            warnings.append(
+                f"'{repository}' looks like the folder of one model; a repository is the folder above it: "
+                f"--model-repository={Path(repository).parent}"
+            )
+        for entry in entries:
             if reason := _why_unusable(entry):
                 warnings.append(reason)
             elif entry.is_dir():
@@ -134,6 +140,17 @@ def _why_unusable(entry: "os.DirEntry[str]") -> str:
         shown = os.fsencode(entry.path).decode(errors="backslashreplace")
         return f"'{shown}' is ignored: its name is not UTF-8 text; rename the folder" if is_folder else ""
     return ""
+
+
+def _is_one_model(entries: Sequence["os.DirEntry[str]"]) -> bool:
+    """The most usual first mistake: a configuration, or version folders with model files, where models should stand."""
+    if any(entry.name == "config.pbtxt" for entry in entries):
+        return True
+    versions = [entry for entry in entries if _is_version(entry.name) and not _why_unusable(entry) and entry.is_dir()]
+    try:
+        return any(_is_model_file(each.name) for version in versions for each in _entries(version.path))
+    except InvalidArgumentError:
+        return False
 
 
 def _is_version(name: str) -> bool:

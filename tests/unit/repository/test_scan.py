@@ -97,3 +97,12 @@ def test_a_repository_named_twice_counts_once(tmp_path: Path) -> None:
 def test_a_missing_repository_is_an_error_that_names_it(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="nowhere"):
         scan([str(tmp_path / "nowhere")])
+
+
+@pytest.mark.parametrize("files", [["1/model.onnx"], ["config.pbtxt", "1/model.py"]])
+def test_a_models_own_folder_given_as_the_repository_is_told(tmp_path: Path, files: list[str]) -> None:
+    for name in files:
+        (tmp_path / "m" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "m" / name).write_text("")
+    assert any(f"--model-repository={tmp_path}" in warning for warning in scan([str(tmp_path / "m")]).warnings)
+    assert not any("looks like" in warning for warning in scan([str(tmp_path)]).warnings)

@@ -50,21 +50,17 @@ pub fn deadline_ns(arrival_ns: u64, limit: Option<Duration>) -> u64 {
 }
 
 async fn infer(front: &Front, headers: HeaderMap, body: Incoming, limit: Option<Duration>) -> Result<Framed, Failure> {
-    let arrival_ns = monotonic_ns();
+    let deadline_ns = deadline_ns(monotonic_ns(), limit);
     let wire = &front.wire;
     let coding = compression::of_request(&headers)?;
     let received = MessageReader::new(wire, body).one(wire).await?;
     let _in_hand = wire.hands.take();
+    // What a slow client takes to send its message is not the server's time; its deadline counts all the same.
+    let arrival_ns = monotonic_ns();
     // Who compresses its request wants a compressed answer.
     let answer_coding = coding.filter(|&coding| received.is_compressed && compression::is_accepted(coding, &headers));
     let (parsed, permit) = decode::received(received, coding, wire).await?;
-    let arrival = Arrival {
-        protocol: Protocol::Grpc,
-        arrival_ns,
-        deadline_ns: deadline_ns(arrival_ns, limit),
-        headers,
-        permit: Some(permit),
-    };
+    let arrival = Arrival { protocol: Protocol::Grpc, arrival_ns, deadline_ns, headers, permit: Some(permit) };
     let slot = Arc::new(Slot::default());
     let sink = UnarySink { slot: Arc::clone(&slot), courier: Arc::clone(&front.courier) };
     let call = Call::new(parsed, arrival, Box::new(sink), &wire.inbox);

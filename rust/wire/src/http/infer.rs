@@ -27,24 +27,19 @@ const OCTETS: HeaderValue = HeaderValue::from_static("application/octet-stream")
 
 /// The answer to an inference request, whatever comes of it. Dropping the future cancels the call.
 pub async fn infer(connection: &Connection, target: Target, head: Parts, body: Incoming) -> Answer {
-    let arrival_ns = monotonic_ns();
-    match submit(connection, target, head, body, arrival_ns).await {
+    match submit(connection, target, head, body).await {
         Ok(answer) | Err(answer) => answer,
     }
 }
 
-async fn submit(
-    connection: &Connection,
-    target: Target,
-    head: Parts,
-    body: Incoming,
-    arrival_ns: u64,
-) -> Result<Answer, Answer> {
+async fn submit(connection: &Connection, target: Target, head: Parts, body: Incoming) -> Result<Answer, Answer> {
     let wire = &connection.wire;
     let json_length = json_length(&head.headers)?;
     let align_at = json_length.unwrap_or(0);
     let (bytes, permit) = body::read(wire, &head.headers, body, align_at).await?;
     let _in_hand = wire.hands.take();
+    // What a slow client takes to send its body is not the server's time.
+    let arrival_ns = monotonic_ns();
     let parsed = decode(target, bytes, json_length).await?;
     let accepted = compress::accepted(&head.headers);
 
