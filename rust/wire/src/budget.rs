@@ -49,6 +49,12 @@ impl Permit {
         taken
     }
 
+    /// As `grow`, by what is missing to `total`.
+    pub async fn cover(&mut self, total: usize) -> bool {
+        let missing = (total as u64).saturating_sub(self.amount);
+        missing == 0 || self.grow(usize::try_from(missing).unwrap_or(usize::MAX)).await
+    }
+
     /// Take `amount` more, waiting for others to give back. False when that took longer than the budget's patience.
     pub async fn grow(&mut self, amount: usize) -> bool {
         if self.try_grow(amount) {

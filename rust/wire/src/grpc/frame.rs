@@ -77,7 +77,7 @@ impl MessageReader {
             if !self.read_prefix().await? {
                 return Ok(None);
             }
-            self.current = Some(self.admit(wire).await?);
+            self.current = Some(self.admit(wire)?);
             self.prefix_filled = 0;
         }
         let message = self.read_message(wire).await?;
@@ -105,8 +105,8 @@ impl MessageReader {
         Ok(true)
     }
 
-    /// What the prefix announces, if there is room for it.
-    async fn admit(&self, wire: &Wire) -> Result<Current, Failure> {
+    /// What the prefix announces, if it is allowed. It counts in the budget only as it comes: announcing costs nothing.
+    fn admit(&self, wire: &Wire) -> Result<Current, Failure> {
         let [flag, length @ ..] = self.prefix;
         let length = u32::from_be_bytes(length) as usize;
         if flag > 1 {
@@ -115,17 +115,17 @@ impl MessageReader {
         if length > self.limit_bytes {
             return Err(too_large(length, self.limit_bytes));
         }
-        let mut permit = Permit::empty(&wire.budget);
-        if !permit.grow(length).await {
-            return Err(over_budget());
-        }
+        let permit = Permit::empty(&wire.budget);
         Ok(Current { length, is_compressed: flag == 1, permit, joined: None })
     }
 
     async fn read_message(&mut self, wire: &Wire) -> Result<Bytes, Failure> {
         loop {
-            let Some(Current { length, joined, .. }) = &mut self.current else { return Ok(Bytes::new()) };
+            let Some(Current { length, joined, permit, .. }) = &mut self.current else { return Ok(Bytes::new()) };
             let filled = joined.as_ref().map_or(0, Buffer::filled);
+            if !permit.cover((filled + self.piece.len()).min(*length)).await {
+                return Err(over_budget());
+            }
             if joined.is_none() && self.piece.len() >= *length {
                 return Ok(self.piece.split_to(*length));
             }

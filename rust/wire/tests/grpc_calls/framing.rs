@@ -9,6 +9,8 @@ use charonia_wire::inbox::Item;
 use charonia_wire::options::Options;
 use charonia_wire::reply::Reply;
 use charonia_wire::status::Code as WireCode;
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::Frame;
 use prost::Message;
 
 use crate::raw::Raw;
@@ -110,6 +112,25 @@ async fn the_budget_refuses_after_a_while() {
     let (code, _) = status(&server, vec![framed(0, &vec![0; 1001])]).await;
     assert_eq!(code, "14");
     assert_eq!(server.server.wire.budget.used(), 0);
+}
+
+#[tokio::test]
+async fn what_is_only_announced_takes_no_budget() {
+    let options = Options { body_budget_bytes: 1 << 20, body_wait_ms: 50, ..Options::default() };
+    let server = Running::with_options(options, |item| {
+        let Item::Call(call) = item else { return };
+        call.reply(echo(&call), &mut Wakes::default());
+    });
+    let path = "/inference.GRPCInferenceService/ModelInfer";
+    let greedy = Raw::connect(&server).await;
+    let never = StreamBody::new(tokio_stream::StreamExt::chain(
+        tokio_stream::iter([Ok(Frame::data(Bytes::from_static(&[0, 0, 0x0f, 0xff, 0xff, 0])))]),
+        tokio_stream::pending(),
+    ));
+    let _asking = greedy.begin(path, BodyExt::boxed(never));
+    greedy.get("/").await; // a later stream of the same connection was answered: the announcement has come
+    let answer = Raw::connect(&server).await.post(path, &[], vec![framed(0, &raw_request(1).encode_to_vec())]).await;
+    assert_eq!(answer.trailer("grpc-status"), "0");
 }
 
 #[tokio::test]

@@ -48,6 +48,13 @@ impl Raw {
         RawAnswer { fields }
     }
 
+    /// Ask with a body that may never end, and don't wait for the answer.
+    pub fn begin(&self, path: &str, body: Body) -> JoinHandle<()> {
+        let request = Request::post(format!("http://server{path}")).header("content-type", "application/grpc");
+        let answer = self.sender.clone().send_request(request.body(body).unwrap());
+        tokio::spawn(async move { drop(answer.await) })
+    }
+
     /// The HTTP status of a request that is not gRPC.
     pub async fn get(&self, path: &str) -> http::StatusCode {
         let body = BodyExt::boxed(http_body_util::Empty::new());
