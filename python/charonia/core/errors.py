@@ -9,7 +9,6 @@
     │   └── QueueTimeoutError   waited longer than its queue policy allows
     ├── UnsupportedError        legal, but not something this server or model does
     ├── CancelledError          the client went away or cancelled
-    │   └── DeadlineExceededError   the client's own deadline passed
     ├── InternalError           our fault, or the backend's
     │   └── BackendError        the model's code failed
     └── UnknownError            a model reported a failure without a better code
@@ -86,10 +85,6 @@ class UnsupportedError(CharoniaError):
 class CancelledError(CharoniaError):
     code = Code.CANCELLED
     failure_reason = FailureReason.CANCELED
-
-
-class DeadlineExceededError(CancelledError):
-    code = Code.DEADLINE_EXCEEDED
 
 
 class InternalError(CharoniaError):
