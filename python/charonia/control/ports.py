@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from charonia.core.overrides import LoadOverrides
 from charonia.core.request import ANY_VERSION
 from charonia.observe.model_metrics import MeasuredModel
 
@@ -71,3 +72,31 @@ class ModelDirectory(Protocol):
 
 Models = Callable[[], ModelDirectory]
 """Gives the directory of this moment. A handler asks once for each answer, so that the answer is of one moment."""
+
+
+class ModelControl(Protocol):
+    """Loads and unloads by request. Both calls wait until the work is done, so they are made from threads that may wait.
+
+    Calls for the same model take effect in the order in which they were made; the last one's state stays.
+    """
+
+    def load(self, name: str, overrides: LoadOverrides) -> None:
+        """Load, or load anew what changed since it was loaded. A failed load leaves the versions that served.
+
+        Raises:
+            UnavailableError: the server's control mode does not allow it, or it is stopping.
+            NotFoundError: no repository has this model.
+            InvalidArgumentError: the name, the overrides, the configuration or the model can't be used; with the reason.
+        """
+        ...
+
+    def unload(self, name: str, dependents: bool) -> None:
+        """Stop serving it, once its accepted requests are answered. An unknown or unloaded model is no error.
+
+        Args:
+            dependents: also unload the models that it is composed of.
+
+        Raises:
+            UnavailableError: the server's control mode does not allow it.
+        """
+        ...
