@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from charonia.core.errors import InvalidArgumentError, UnsupportedError
+from charonia.core.errors import InvalidArgumentError
 
 MODEL_CONTROL_MODES = ("none", "explicit", "poll")
 NO_GPU = ("error", "cpu")
@@ -49,6 +49,7 @@ class ServerOptions:
     model_config_name: str = ""
     model_load_thread_count: int = 4
     model_load_retry_count: int = 0
+    repository_poll_secs: int = 15
 
     allow_http: bool = True
     http_address: str = "0.0.0.0"
@@ -102,17 +103,12 @@ class ServerOptions:
 
         Raises:
             InvalidArgumentError: what is wrong, by the flag's name.
-            UnsupportedError: right, but not in this version.
         """
         if not all(self.model_repository) or not self.model_repository:
             raise InvalidArgumentError("--model-repository must be specified: the folder that holds the models")
         _one_of("model-control-mode", self.model_control_mode, MODEL_CONTROL_MODES)
         _one_of("no-gpu", self.no_gpu, NO_GPU)
         _one_of("log-format", self.log_format, LOG_FORMATS)
-        if self.model_control_mode == "poll":
-            raise UnsupportedError(
-                "--model-control-mode=poll comes with a later version; use none, or explicit with --load-model"
-            )
         self._check_load_model()
         self._check_numbers()
 
@@ -131,6 +127,7 @@ class ServerOptions:
         _in_range("http_thread_count", self.http_thread_count, 1, 64)
         _in_range("model_load_thread_count", self.model_load_thread_count, 1, 256)
         _in_range("model_load_retry_count", self.model_load_retry_count, 0)
+        _in_range("repository_poll_secs", self.repository_poll_secs, 0, _MAX_WAIT_S)
         _in_range("exit_timeout_secs", self.exit_timeout_secs, 0, _MAX_WAIT_S)
         if not 0 < self.metrics_interval_ms <= _MAX_WAIT_S * 1000:
             raise InvalidArgumentError(

@@ -118,9 +118,9 @@ def test_unless_they_ask_for_nothing(flag: str) -> None:
     assert parse_flags([REPOSITORY, flag]).options.model_repository == ("/models",)
 
 
-def test_poll_is_for_later() -> None:
-    with pytest.raises(UnsupportedError, match="poll"):
-        parse_flags([REPOSITORY, "--model-control-mode=poll"])
+def test_poll_control() -> None:
+    options = parse_flags([REPOSITORY, "--model-control-mode=poll", "--repository-poll-secs", "1"]).options
+    assert (options.model_control_mode, options.repository_poll_secs) == ("poll", 1)
 
 
 def test_flags_without_effect_and_deprecated_ones_are_remarked() -> None:
