@@ -30,6 +30,7 @@ from charonia.observe.gpu import open_gpu_metrics
 from charonia.observe.log import LogSettings, ServerLog
 from charonia.observe.metrics import Metrics, MetricWriter, parse_metrics_config
 from charonia.options import ServerOptions
+from charonia.repository.control import RepositoryControl
 from charonia.repository.directory import Directory
 from charonia.repository.lifecycle import ModelLifecycle
 from charonia.repository.loader import LoaderParts, ModelLoader, failure_of
@@ -80,6 +81,7 @@ class Server:
         self.client = InprocClient(self.engine, self.clock)
         self.metrics = self._make_metrics()
         self._loader = ModelLoader(self._loader_parts())
+        self.control = RepositoryControl(options.model_control_mode)
 
     def _loader_parts(self) -> LoaderParts:
         options = self.options
@@ -166,7 +168,7 @@ class Server:
         doors.open()
         self._doors = doors
         self._publish()
-        doors.serve_control(Handlers.over(self, lambda: self.models), self.metrics.text)
+        doors.serve_control(Handlers.over(self, lambda: self.models, self.control), self.metrics.text)
 
     def load(self) -> StartReport:
         """Load the models of the start, and wait until each has been tried. Logs the tables.
@@ -176,7 +178,7 @@ class Server:
         """
         found = scan(self.options.model_repository)
         for warning in (*found.warnings, *(each for model in found.models.values() for each in model.warnings)):
-            self.log.warning(warning)
+            self.log.warning(str(warning))
         if not found.models and not found.duplicates:
             places = ", ".join(self.options.model_repository)
             self.log.warning(f"no model in {places}: a repository has <model>/<version>/<file> for each model")

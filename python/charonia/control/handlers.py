@@ -6,7 +6,7 @@ from charonia.control.absent import AbsentFeatures
 from charonia.control.configuration import Configuration
 from charonia.control.health import Health
 from charonia.control.metadata import Metadata
-from charonia.control.ports import Models, ServerView
+from charonia.control.ports import ModelControl, Models, ServerView
 from charonia.control.repository import Repository
 from charonia.control.statistics import Statistics
 
@@ -21,7 +21,7 @@ class Handlers:
     absent: AbsentFeatures
 
     @classmethod
-    def over(cls, server: ServerView, models: Models) -> "Handlers":
+    def over(cls, server: ServerView, models: Models, control: ModelControl) -> "Handlers":
         return cls(
             health=Health(server, models),
             metadata=Metadata(server, models),

@@ -1,6 +1,7 @@
 import pytest
 
 from charonia.control.handlers import Handlers
+from charonia.repository.control import RepositoryControl
 from charonia.testing.models import example_directory, example_models
 
 
@@ -23,4 +24,4 @@ def models():
 @pytest.fixture
 def handlers(server, models):
     directory = example_directory(models)
-    return Handlers.over(server, lambda: directory)
+    return Handlers.over(server, lambda: directory, RepositoryControl("none"))
