@@ -5,17 +5,15 @@
 """
 
 import os
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from charonia.config.findings import Finding, Severity
+from charonia.config.places import Place
 from charonia.core.errors import InvalidArgumentError
-
-# Folders beside the version folders that have another meaning.
-_OTHER_FOLDERS = frozenset({"configs", "warmup", "initial_state"})
-_MODEL_SUFFIXES = frozenset({".onnx", ".pt", ".plan", ".savedmodel", ".graphdef", ".xml", ".bin", ".json"})
-_MODEL_FILES = frozenset({"model.py", "saved_model.pb"})
-_MAX_VERSION = 2**63 - 1
+from charonia.repository import strays
+from charonia.repository.strays import is_version, listing
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +25,15 @@ class FoundModel:
         path: the model folder; repository: the folder it lies in, as the user wrote it.
         versions: numbers of its version folders, ascending.
         warnings: what in it will not be used, and why.
+        misplaced: why it can't be a model: its repository is no repository; None for nearly every one.
     """
 
     name: str
     path: Path
     repository: str
     versions: tuple[int, ...]
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Finding, ...] = ()
+    misplaced: Finding | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Scan:
 
     models: dict[str, FoundModel]
     duplicates: dict[str, tuple[str, ...]]
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Finding, ...] = ()
 
 
 def scan(repositories: Sequence[str]) -> Scan:
@@ -58,24 +58,15 @@ def scan(repositories: Sequence[str]) -> Scan:
         InvalidArgumentError: a repository that is no folder, or can't be read.
     """
     found: dict[str, list[FoundModel]] = {}
-    warnings: list[str] = []
+    warnings: list[Finding] = []
     for repository in dict.fromkeys(os.path.normpath(each) for each in repositories):
-        entries = list(_entries(repository))
-        if _is_one_model(entries):
-            warnings.append(
-                f"'{repository}' looks like the folder of one model; a repository is the folder above it: "
-                f"--model-repository={Path(repository).parent}"
-            )
-        for entry in entries:
-            if reason := _why_unusable(entry):
-                warnings.append(reason)
-            elif entry.is_dir():
-                found.setdefault(entry.name, []).append(_look_or_warn(Path(entry.path), repository))
-            elif _is_model_file(entry.name):
-                warnings.append(
-                    f"'{entry.path}' is ignored: a model file belongs into a version folder of a model folder, "
-                    f"such as {Path(repository, Path(entry.name).stem, '1', entry.name)}"
-                )
+        usable, unusable = _sorted_out(repository)
+        warnings += [*unusable, *strays.in_repository(repository, usable)]
+        misplaced = strays.why_no_repository(repository, usable)
+        for entry in usable:
+            if entry.is_dir():
+                model = _look_or_warn(Path(entry.path), repository)
+                found.setdefault(entry.name, []).append(_without_place(model, misplaced))
     return Scan(
         models={name: places[0] for name, places in sorted(found.items()) if len(places) == 1},
         duplicates={n: tuple(p.repository for p in places) for n, places in sorted(found.items()) if len(places) > 1},
@@ -89,25 +80,14 @@ def look_at(path: Path, repository: str) -> FoundModel:
     Raises:
         InvalidArgumentError: it can't be read.
     """
-    versions: list[int] = []
-    warnings: list[str] = []
-    stray: list[str] = []
-    for entry in _entries(str(path)):
-        if reason := _why_unusable(entry):
-            warnings.append(f"model '{path.name}': {reason}")
-        elif not entry.is_dir():
-            if _is_model_file(entry.name):
-                stray.append(entry.name)
-        elif _is_version(entry.name):
-            versions.append(int(entry.name))
-        elif entry.name not in _OTHER_FOLDERS and (reason := _why_no_version(entry.name)):
-            warnings.append(f"model '{path.name}': folder '{entry.name}' is ignored as a version: {reason}")
-    if stray and not versions:
-        warnings.append(
-            f"model '{path.name}': {', '.join(stray)} lies beside the version folders, where nothing looks for it; "
-            f"move it into a version folder: {path / '1' / stray[0]}"
-        )
-    return FoundModel(path.name, path, repository, tuple(sorted(versions)), tuple(warnings))
+    usable, unusable = _sorted_out(str(path))
+    versions = sorted(int(entry.name) for entry in usable if is_version(entry.name) and entry.is_dir())
+    return FoundModel(path.name, path, repository, tuple(versions), (*unusable, *strays.in_model(path, usable)))
+
+
+def _without_place(model: FoundModel, misplaced: Finding | None) -> FoundModel:
+    """In the folder of one model given as the repository, its version folders look like models without versions."""
+    return replace(model, misplaced=misplaced) if misplaced is not None and not model.versions else model
 
 
 def _look_or_warn(path: Path, repository: str) -> FoundModel:
@@ -115,59 +95,50 @@ def _look_or_warn(path: Path, repository: str) -> FoundModel:
     try:
         return look_at(path, repository)
     except InvalidArgumentError as error:
-        return FoundModel(path.name, path, repository, (), (str(error),))
+        return FoundModel(path.name, path, repository, (), (_warning(str(path), str(error)),))
 
 
-def _entries(path: str) -> Iterable["os.DirEntry[str]"]:
+def _sorted_out(folder: str) -> tuple[list["os.DirEntry[str]"], list[Finding]]:
+    """What a folder holds, and what of it can't be used. One bad entry does not keep the others from being served."""
+    usable: list[os.DirEntry[str]] = []
+    findings: list[Finding] = []
+    for entry in _entries(folder):
+        reason = _why_unusable(entry)
+        if reason:
+            findings.append(_warning(entry.path, f"this is ignored: {reason}"))
+        else:
+            usable.append(entry)
+    return usable, findings
+
+
+def _entries(path: str) -> Sequence["os.DirEntry[str]"]:
     """What a folder holds, hidden things left out, sorted by name."""
     try:
-        with os.scandir(path) as entries:
-            return sorted((each for each in entries if not each.name.startswith(".")), key=lambda each: each.name)
+        return listing(path)
+    except NotADirectoryError:
+        reason = "it is a file; a repository is a folder with a folder for each model"
+    except FileNotFoundError:
+        reason = "it does not exist"
+    except PermissionError as error:
+        reason = f"{error.strerror} for the user that the server runs as (it needs r and x on folders, r on files)"
     except OSError as error:
-        raise InvalidArgumentError(
-            f"model repository folder '{path}' can't be read: {error.strerror or error}"
-        ) from None
+        reason = error.strerror or str(error)
+    raise InvalidArgumentError(f"model repository folder '{path}' can't be read: {reason}")
 
 
 def _why_unusable(entry: "os.DirEntry[str]") -> str:
-    """ "" for nearly everything. One bad entry does not keep the others from being served."""
+    """ "" for nearly everything."""
     try:
         is_folder = entry.is_dir()
         entry.name.encode()
+        if entry.is_symlink() and not os.path.exists(entry.path):
+            return f"it is a link to '{os.readlink(entry.path)}', which does not exist"
     except OSError as error:
-        return f"'{entry.path}' is ignored: {error.strerror or error}"
+        return error.strerror or str(error)
     except UnicodeEncodeError:
-        shown = os.fsencode(entry.path).decode(errors="backslashreplace")
-        return f"'{shown}' is ignored: its name is not UTF-8 text; rename the folder" if is_folder else ""
+        return "the folder's name is not UTF-8 text; rename it" if is_folder else ""
     return ""
 
 
-def _is_one_model(entries: Sequence["os.DirEntry[str]"]) -> bool:
-    """The most usual first mistake: a configuration, or version folders with model files, where models should stand."""
-    if any(entry.name == "config.pbtxt" for entry in entries):
-        return True
-    versions = [entry for entry in entries if _is_version(entry.name) and not _why_unusable(entry) and entry.is_dir()]
-    try:
-        return any(_is_model_file(each.name) for version in versions for each in _entries(version.path))
-    except InvalidArgumentError:
-        return False
-
-
-def _is_version(name: str) -> bool:
-    return name.isascii() and name.isdigit() and name[0] != "0" and int(name) <= _MAX_VERSION
-
-
-def _why_no_version(name: str) -> str:
-    """ "" for folders that don't look as if they were meant as a version, such as `lib` or `tokenizer`."""
-    bare = name.lstrip("vV-_+")
-    if not (bare.isascii() and bare.isdigit()):
-        return ""
-    if name.isdigit() and int(name) > _MAX_VERSION:
-        return "the number is too large"
-    if name.isdigit():
-        return f"a version is a number above 0 without leading zeros, such as '{max(int(name), 1)}'"
-    return f"a version is a plain number above 0, such as '{max(int(bare), 1)}'"
-
-
-def _is_model_file(name: str) -> bool:
-    return name in _MODEL_FILES or (Path(name).suffix in _MODEL_SUFFIXES and name.startswith("model."))
+def _warning(path: str, message: str) -> Finding:
+    return Finding(Severity.WARNING, "", Place(os.fsencode(path).decode(errors="backslashreplace")), message)

@@ -35,10 +35,9 @@ def test_finds_models_and_versions_in_number_order(tmp_path: Path) -> None:
 def test_a_folder_that_looks_like_a_version_is_ignored_with_a_hint(tmp_path: Path, folder: str, hint: str) -> None:
     model = scan([make(tmp_path, f"m/{folder}/model.onnx", "m/2/model.onnx")]).models["m"]
     assert model.versions == (2,)
-    (warning,) = model.warnings
+    warning = str(*model.warnings)
     assert f"'{folder}'" in warning
     assert hint in warning
-    assert "'m'" in warning
 
 
 @pytest.mark.parametrize("folder", ["lib", "tokenizer", "warmup", "configs", ".git"])
@@ -51,15 +50,15 @@ def test_other_folders_are_ignored_silently(tmp_path: Path, folder: str) -> None
 def test_a_model_file_beside_the_version_folders_is_pointed_out(tmp_path: Path) -> None:
     model = scan([make(tmp_path, "m/model.onnx")]).models["m"]
     assert model.versions == ()
-    assert "model.onnx lies beside the version folders" in model.warnings[0]
-    assert str(tmp_path / "m" / "1" / "model.onnx") in model.warnings[0]
+    assert "model.onnx lies beside the version folders" in str(model.warnings[0])
+    assert str(tmp_path / "m" / "1" / "model.onnx") in str(model.warnings[0])
 
 
 def test_a_model_file_in_the_repository_itself_is_pointed_out(tmp_path: Path) -> None:
     found = scan([make(tmp_path, "model.onnx", "README.md")])
     assert not found.models
     assert len(found.warnings) == 1
-    assert "belongs into a version folder" in found.warnings[0]
+    assert "belongs into a version folder" in str(found.warnings[0])
 
 
 def test_a_name_in_two_repositories_is_no_model_and_others_are_not_touched(tmp_path: Path) -> None:
@@ -76,8 +75,8 @@ def test_links_that_lead_in_a_circle_do_not_keep_others_from_being_found(tmp_pat
     (tmp_path / "a" / "2").symlink_to("2")
     found = scan([repository])
     assert {name: model.versions for name, model in found.models.items()} == {"a": (1,)}
-    assert "circle" in found.warnings[0]
-    assert "'a'" in found.models["a"].warnings[0]
+    assert "circle" in str(found.warnings[0])
+    assert "/a/2" in str(found.models["a"].warnings[0])
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such names")
@@ -86,7 +85,7 @@ def test_a_name_that_is_no_text_is_pointed_out(tmp_path: Path) -> None:
     os.mkdir(os.fsencode(tmp_path) + b"/bad\xff")
     found = scan([repository])
     assert list(found.models) == ["a"]
-    assert "bad\\xff" in found.warnings[0]
+    assert "bad\\xff" in str(found.warnings[0])
 
 
 def test_a_repository_named_twice_counts_once(tmp_path: Path) -> None:
@@ -104,5 +103,5 @@ def test_a_models_own_folder_given_as_the_repository_is_told(tmp_path: Path, fil
     for name in files:
         (tmp_path / "m" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "m" / name).write_text("")
-    assert any(f"--model-repository={tmp_path}" in warning for warning in scan([str(tmp_path / "m")]).warnings)
-    assert not any("looks like" in warning for warning in scan([str(tmp_path)]).warnings)
+    assert any(f"--model-repository={tmp_path}" in str(warning) for warning in scan([str(tmp_path / "m")]).warnings)
+    assert not any("looks like" in str(warning) for warning in scan([str(tmp_path)]).warnings)
