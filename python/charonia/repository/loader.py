@@ -164,7 +164,7 @@ def _refuse_without_versions(model: FoundModel) -> None:
     if not model.versions and model.warnings:
         raise InvalidArgumentError(
             f"at least one version must be available under the version policy of model '{model.name}': "
-            f"{"; ".join(map(str, model.warnings))}"
+            f"{'; '.join(map(str, model.warnings))}"
         )
 
 
