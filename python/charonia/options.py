@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from charonia.core.errors import InvalidArgumentError
+from charonia.core.errors import InvalidArgumentError, UnsupportedError
 
 MODEL_CONTROL_MODES = ("none", "explicit", "poll")
 NO_GPU = ("error", "cpu")
@@ -17,6 +17,7 @@ EVERY_MODEL = "*"
 # What the clocks and the wire can count, and more than anybody waits or sends.
 _MAX_WAIT_S = 10**9
 _MAX_BYTES = 2**63 - 1
+_MAX_THREADS = 1024
 
 BackendConfig = Mapping[str, Mapping[str, str]]
 """Settings by backend name; "" has those for every backend."""
@@ -103,14 +104,21 @@ class ServerOptions:
 
         Raises:
             InvalidArgumentError: what is wrong, by the flag's name.
+            UnsupportedError: right, but not in this version.
         """
         if not all(self.model_repository) or not self.model_repository:
             raise InvalidArgumentError("--model-repository must be specified: the folder that holds the models")
+        for folder in self.model_repository:
+            if "://" in folder:
+                raise UnsupportedError(
+                    f"--model-repository={folder}: cloud storage comes with a later version; copy it to a local folder"
+                )
         _one_of("model-control-mode", self.model_control_mode, MODEL_CONTROL_MODES)
         _one_of("no-gpu", self.no_gpu, NO_GPU)
         _one_of("log-format", self.log_format, LOG_FORMATS)
         self._check_load_model()
         self._check_numbers()
+        self._check_ports()
 
     def _check_load_model(self) -> None:
         if self.load_model and self.model_control_mode != "explicit":
@@ -120,12 +128,26 @@ class ServerOptions:
                 f"--load-model={EVERY_MODEL} means every model and must stand alone, got {', '.join(self.load_model)}"
             )
 
+    def _check_ports(self) -> None:
+        """Port 0 is a different free one for each."""
+        taken: dict[tuple[str, int], str] = {}
+        for name, allowed, address, port in (
+            ("http", self.allow_http, self.http_address, self.http_port),
+            ("grpc", self.allow_grpc, self.grpc_address, self.grpc_port),
+            ("metrics", self.allow_metrics, self.metrics_address or self.http_address, self.metrics_port),
+        ):
+            other = taken.setdefault((address, port), name) if allowed and port else name
+            if other != name:
+                raise InvalidArgumentError(
+                    f"--{other}-port and --{name}-port are both {port}, at the same address {address}: choose two ports"
+                )
+
     def _check_numbers(self) -> None:
         for name in ("http_port", "grpc_port", "metrics_port"):
             _in_range(name, getattr(self, name), 0, 65535)
         _in_range("http_max_input_size", self.http_max_input_size, 1, _MAX_BYTES)
-        _in_range("http_thread_count", self.http_thread_count, 1, 64)
-        _in_range("model_load_thread_count", self.model_load_thread_count, 1, 256)
+        _in_range("http_thread_count", self.http_thread_count, 1, _MAX_THREADS)
+        _in_range("model_load_thread_count", self.model_load_thread_count, 1, _MAX_THREADS)
         _in_range("model_load_retry_count", self.model_load_retry_count, 0)
         _in_range("repository_poll_secs", self.repository_poll_secs, 0, _MAX_WAIT_S)
         _in_range("exit_timeout_secs", self.exit_timeout_secs, 0, _MAX_WAIT_S)

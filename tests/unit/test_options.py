@@ -66,6 +66,61 @@ def test_a_flag_without_a_value() -> None:
         parse_flags([REPOSITORY, "--disable-auto-complete-config=true"])
 
 
+def test_a_switch_can_not_be_taken_back() -> None:
+    switch, old = "--disable-auto-complete-config", "--strict-model-config"
+    assert parse_flags([REPOSITORY, switch, f"{old}=false"]).options.disable_auto_complete_config
+    assert parse_flags([REPOSITORY, f"{old}=false", switch]).options.disable_auto_complete_config
+    assert not parse_flags([REPOSITORY, f"{old}=true", f"{old}=false"]).options.disable_auto_complete_config
+
+
+def test_what_is_named_twice_is_one() -> None:
+    control = "--model-control-mode=Explicit"
+    options = parse_flags([REPOSITORY, "--model-store=/models", control, "--load-model=*", "--load-model=*"]).options
+    assert (options.model_repository, options.load_model) == (("/models",), ("*",))
+
+
+@pytest.mark.parametrize(
+    ("flag", "option", "value"),
+    [
+        ("--exit-timeout-secs=-1", "exit_timeout_secs", 0),
+        ("--repository-poll-secs=-5", "repository_poll_secs", 0),
+        ("--model-load-thread-count=0", "model_load_thread_count", 1),
+        ("--http-thread-count=-3", "http_thread_count", 1),
+        ("--http-thread-count=128", "http_thread_count", 128),
+    ],
+)
+def test_numbers_below_the_least_count_as_the_least_where_they_do_in_triton(flag: str, option: str, value: int) -> None:
+    name, _, number = flag.partition("=")
+    assert getattr(parse_flags([REPOSITORY, flag]).options, option) == value
+    assert getattr(parse_flags([REPOSITORY, name, number]).options, option) == value
+
+
+@pytest.mark.parametrize("address", ["::1", "[::1]", "ipv6:[::1]"])
+def test_addresses_of_ipv6(address: str) -> None:
+    options = parse_flags([REPOSITORY, f"--http-address={address}", f"--grpc-address={address}"]).options
+    assert (options.http_address, options.grpc_address) == ("::1", "::1")
+
+
+def test_names_and_values_with_commas_and_equals_signs() -> None:
+    options = parse_flags(
+        [REPOSITORY, "--backend-config=python,a,b=c=d,e", "--metrics-config=summary_quantiles=0.5:0.05,0.9:0.01"]
+    ).options
+    assert options.backend_config == {"python": {"a,b": "c=d,e"}}
+    assert options.metrics_config == {"summary_quantiles": "0.5:0.05,0.9:0.01"}
+
+
+def test_two_dashes_end_the_flags() -> None:
+    assert parse_flags([REPOSITORY, "--"]).options.model_repository == ("/models",)
+
+
+def test_two_doors_need_two_ports() -> None:
+    same = [REPOSITORY, "--http-port=5000", "--metrics-port=5000"]
+    with pytest.raises(InvalidArgumentError, match="--http-port and --metrics-port are both 5000"):
+        parse_flags(same)
+    assert parse_flags([*same, "--allow-metrics=false"])
+    assert parse_flags([*same, "--metrics-address=127.0.0.1"])
+
+
 def test_an_unambiguous_beginning_is_enough() -> None:
     assert parse_flags(["--model-repo=/a"]).options.model_repository == ("/a",)
     with pytest.raises(InvalidArgumentError, match="ambiguous"):
@@ -95,11 +150,24 @@ def test_an_unambiguous_beginning_is_enough() -> None:
         ([REPOSITORY, "--backend-config=,a=b"], "expected <name>,<setting>=<value>"),
         ([REPOSITORY, "--log-format=xml"], "default, ISO8601, json"),
         ([REPOSITORY, "extra"], "unexpected argument 'extra'"),
+        ([REPOSITORY, "--", "extra"], "unexpected argument '--'"),
+        (["-model-repository=/m"], "names begin with two dashes; did you mean --model-repository?"),
+        ([REPOSITORY, "--HTTP_PORT=1"], "did you mean --http-port?"),
+        ([REPOSITORY, "--http-port=8_000"], "--http-port: expected a whole number, got '8_000'"),
+        ([REPOSITORY, "--http-port=1.0"], "--http-port: expected a whole number, got '1.0'"),
+        ([REPOSITORY, "--log-verbose=on"], "--log-verbose: expected a whole number, got 'on'"),
+        ([REPOSITORY, "--model-config-name="], "--model-config-name: expected a name, got nothing"),
     ],
 )
 def test_what_is_refused_and_how(arguments: list[str], message: str) -> None:
-    with pytest.raises(InvalidArgumentError, match=message.replace("[", r"\[").replace("*", r"\*")):
+    with pytest.raises(InvalidArgumentError) as refusal:
         parse_flags(arguments)
+    assert message in str(refusal.value)
+
+
+def test_repositories_in_clouds_come_later() -> None:
+    with pytest.raises(UnsupportedError, match="s3://bucket/models: cloud storage comes with a later version"):
+        parse_flags(["--model-repository=s3://bucket/models"])
 
 
 @pytest.mark.parametrize(
@@ -112,7 +180,16 @@ def test_flags_of_later_versions_refuse_the_start(flag: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "flag", ["--rate-limit=off", "--grpc-use-ssl=false", "--allow-client-shm=0", "--trace-level=OFF"]
+    "flag",
+    [
+        "--rate-limit=OFF",
+        "--grpc-use-ssl=false",
+        "--allow-client-shm=0",
+        "--trace-level=False",
+        "--trace-config=level=OFF",
+        "--trace-config=triton,file=/tmp/level=TIMESTAMPS",
+        "--trace-config=rate=100",
+    ],
 )
 def test_unless_they_ask_for_nothing(flag: str) -> None:
     assert parse_flags([REPOSITORY, flag]).options.model_repository == ("/models",)

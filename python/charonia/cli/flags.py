@@ -7,13 +7,19 @@ from typing import Any
 
 from charonia.cli.values import (
     Convert,
+    address,
     boolean,
     flat_settings,
     integer,
+    integer_of_at_least_0,
+    integer_of_at_least_1,
+    lower,
     merged_settings,
+    name,
     number,
     setting,
     text,
+    unlike,
     verbosity,
 )
 
@@ -40,7 +46,7 @@ class Flag:
         value_name: how the help shows the value.
         option: the field of ServerOptions that it sets, "" for none.
         collect: for a flag that may be repeated: from all values, in order, to the option's value.
-        inert: for LATER: the texts (lower case) that ask for nothing.
+        inert: for LATER: the texts (lower case; `*` for anything) that ask for nothing.
         instead: for deprecated flags: what to use.
     """
 
@@ -58,34 +64,40 @@ class Flag:
 _KINDS: dict[Convert, str] = {
     boolean: "true|false",
     integer: "N",
+    integer_of_at_least_0: "N",
+    integer_of_at_least_1: "N",
     number: "X",
     text: "TEXT",
     verbosity: "N",
     setting: "[NAME,]KEY=VALUE",
 }
 _OFF = ("false", "off", "0")
+# Traces are written at a level only; everything else about them says how.
+_UNTRACED = ("level=off", "level=false", "rate=*", "count=*", "mode=*", "triton,*", "opentelemetry,*")
 
 
 def _works(name: str, convert: Convert, help: str, value_name: str = "", option: str = "") -> Flag:
     return Flag(name, help, convert, value_name or _KINDS[convert], option or name.replace("-", "_"))
 
 
-def _no_effect(name: str, convert: Convert, help: str) -> Flag:
-    return Flag(name, help, convert, _KINDS[convert], effect=Effect.NO_EFFECT)
+def _no_effect(name: str, convert: Convert, help: str, instead: str = "") -> Flag:
+    return Flag(name, help, convert, _KINDS[convert], effect=Effect.NO_EFFECT, instead=instead)
 
 
-def _later(name: str, help: str, inert: tuple[str, ...] = ()) -> Flag:
-    return Flag(name, help, text, "VALUE", effect=Effect.LATER, inert=inert)
+def _later(name: str, help: str, inert: tuple[str, ...] = (), instead: str = "") -> Flag:
+    return Flag(name, help, text, "VALUE", effect=Effect.LATER, inert=inert, instead=instead)
 
 
 def _list(name: str, help: str, value_name: str, option: str = "") -> Flag:
-    return Flag(name, help, text, value_name, option or name.replace("-", "_"), collect=tuple)
+    return Flag(name, help, text, value_name, option or name.replace("-", "_"), collect=unlike)
 
 
 GROUPS: dict[str, tuple[Flag, ...]] = {
     "Server": (
         _works("id", text, "Name of this server, shown by GET /v2 (default: triton)."),
-        _works("exit-timeout-secs", integer, "How long a stop waits for requests in flight (default: 30)."),
+        _works(
+            "exit-timeout-secs", integer_of_at_least_0, "How long a stop waits for requests in flight (default: 30)."
+        ),
     ),
     "Logging": (
         _works("log-verbose", verbosity, "Level of detail: 0 for none (default), 1 and more for more."),
@@ -107,28 +119,32 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
             "disable_auto_complete_config",
         ),
         _works("strict-readiness", boolean, "Ready only while all models that were asked for are (default: true)."),
-        _works("model-control-mode", text, "none (every model, default), explicit (--load-model) or poll.", "MODE"),
+        _works("model-control-mode", lower, "none (every model, default), explicit (--load-model) or poll.", "MODE"),
         _list("load-model", "Under explicit control, a model to load at start; * alone for all.", "NAME"),
-        _works("model-load-thread-count", integer, "How many models load at the same time (default: 4)."),
+        _works("model-load-thread-count", integer_of_at_least_1, "How many models load at the same time (default: 4)."),
         _works("model-load-retry-count", integer, "How often a failed load is tried again (default: 0)."),
-        _works("repository-poll-secs", integer, "Seconds between looks under poll control, 0 for none (default: 15)."),
-        _works("model-config-name", text, "Prefer a model's configs/<name>.pbtxt over its config.pbtxt.", "NAME"),
+        _works(
+            "repository-poll-secs",
+            integer_of_at_least_0,
+            "Seconds between looks under poll control, 0 for none (default: 15).",
+        ),
+        _works("model-config-name", name, "Prefer a model's configs/<name>.pbtxt over its config.pbtxt.", "NAME"),
         _later("model-namespacing", "Let repositories hold models of the same name.", _OFF),
         _no_effect("enable-peer-access", boolean, "Direct copies between GPUs."),
     ),
     "HTTP": (
         _works("allow-http", boolean, "Serve HTTP (default: true)."),
-        _works("http-address", text, "Address to listen at (default: 0.0.0.0).", "ADDRESS"),
+        _works("http-address", address, "Address to listen at (default: 0.0.0.0).", "ADDRESS"),
         _works("http-port", integer, "Port of HTTP, 0 for a free one (default: 8000).", "PORT"),
         _works("reuse-http-port", boolean, "Share the port with other servers that do the same (default: false)."),
-        _works("http-thread-count", integer, "Threads that speak HTTP (default: 1)."),
+        _works("http-thread-count", integer_of_at_least_1, "Threads that speak HTTP (default: 1)."),
         _works("http-max-input-size", integer, "Largest request body in bytes (default: 67108864).", "BYTES"),
         _later("http-header-forward-pattern", "Hand matching headers to models as parameters."),
         _later("http-restricted-api", "Guard endpoints by a secret header."),
     ),
     "gRPC": (
         _works("allow-grpc", boolean, "Serve gRPC (default: true)."),
-        _works("grpc-address", text, "Address to listen at (default: 0.0.0.0).", "ADDRESS"),
+        _works("grpc-address", address, "Address to listen at (default: 0.0.0.0).", "ADDRESS"),
         _works("grpc-port", integer, "Port of gRPC, 0 for a free one (default: 8001).", "PORT"),
         _works("reuse-grpc-port", boolean, "Share the port with other servers that do the same (default: false)."),
         _later("grpc-header-forward-pattern", "Hand matching metadata to models as parameters."),
@@ -165,7 +181,7 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
     ),
     "Metrics": (
         _works("allow-metrics", boolean, "Serve Prometheus metrics (default: true)."),
-        _works("metrics-address", text, "Address to listen at (default: as --http-address).", "ADDRESS"),
+        _works("metrics-address", address, "Address to listen at (default: as --http-address).", "ADDRESS"),
         _works("metrics-port", integer, "Port of metrics, 0 for a free one (default: 8002).", "PORT"),
         _works("allow-cpu-metrics", boolean, "Include use of CPU and memory (default: true)."),
         _works("allow-gpu-metrics", boolean, "Include use of GPUs (default: true)."),
@@ -179,7 +195,7 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
             collect=flat_settings,
         ),
     ),
-    "Tracing": (_later("trace-config", "A setting of request traces.", ("level=off",)),),
+    "Tracing": (_later("trace-config", "A setting of request traces.", _UNTRACED),),
     "Backends": (
         _works("backend-directory", text, "Folder with Python-based backends: DIR/<name>/model.py.", "DIR"),
         Flag(
@@ -199,7 +215,7 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
     ),
     "Rate limiter": (
         _later("rate-limit", "execution_count or off (default).", ("off",)),
-        _later("rate-limit-resource", "An amount of a resource that instances share."),
+        _no_effect("rate-limit-resource", text, "An amount of a resource; counts only under --rate-limit."),
     ),
     "Memory and devices": (
         _no_effect("pinned-memory-pool-byte-size", integer, "Pinned host memory for copies to GPUs."),
@@ -220,13 +236,17 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
             "disable_auto_complete_config",
             instead="--disable-auto-complete-config",
         ),
-        _later("response-cache-byte-size", "Size of the response cache; now --cache-config=local,size=N.", ("0",)),
-        _no_effect("trace-file", text, "File of traces; now --trace-config=triton,file=FILE."),
-        _later("trace-level", "Level of traces; now --trace-config=level=LEVEL.", ("off",)),
-        _no_effect("trace-rate", integer, "One trace in N requests; now --trace-config=rate=N."),
-        _no_effect("trace-count", integer, "How many traces; now --trace-config=count=N."),
-        _no_effect("trace-log-frequency", integer, "Traces a file; now --trace-config=triton,log-frequency=N."),
+        _later("response-cache-byte-size", "Size of the response cache.", ("0",), "--cache-config=local,size=N"),
+        _no_effect("trace-file", text, "File of traces.", "--trace-config=triton,file=FILE"),
+        _later("trace-level", "Level of traces.", ("off", "false"), "--trace-config=level=LEVEL"),
+        _no_effect("trace-rate", integer, "One trace in N requests.", "--trace-config=rate=N"),
+        _no_effect("trace-count", integer, "How many traces.", "--trace-config=count=N"),
+        _no_effect("trace-log-frequency", integer, "Traces a file.", "--trace-config=triton,log-frequency=N"),
     ),
 }
 
 FLAGS: dict[str, Flag] = {flag.name: flag for group in GROUPS.values() for flag in group}
+
+# Triton has none of these: they don't count where a beginning of a name is looked up, so that one that is
+# unambiguous there is unambiguous here.
+OWN = frozenset({"no-gpu"})

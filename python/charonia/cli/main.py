@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 USAGE_ERROR = 1  # as Triton, whose scripts test for it
+_HELP = {"-h", "--help", "--hel", "--he"}  # a shorter beginning could be --http-port
 
 
 def tritonserver() -> NoReturn:
@@ -31,7 +32,7 @@ def serve(command: str, arguments: Sequence[str]) -> int:
     from charonia.cli.parse import parse_flags
     from charonia.core.errors import CharoniaError
 
-    if "--help" in arguments or "-h" in arguments:
+    if _HELP.intersection(arguments):
         return _help(command)
     if list(arguments) == ["--version"]:
         return _version()

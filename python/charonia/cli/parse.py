@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Any
 
-from charonia.cli.flags import FLAGS, Effect, Flag
+from charonia.cli.flags import FLAGS, OWN, Effect, Flag
 from charonia.core.errors import InvalidArgumentError, UnsupportedError
 from charonia.options import ServerOptions
 
@@ -17,6 +18,20 @@ class ParsedFlags:
     remarks: list[str] = field(default_factory=list)
 
 
+@dataclass(slots=True)
+class _Given:
+    """What the command line says about one option: by which flags, with which values, in order."""
+
+    flags: list[Flag] = field(default_factory=list)
+    values: list[Any] = field(default_factory=list)
+
+    def value(self) -> Any:
+        """The last one counts, unless they are collected; a switch can't be taken back by a flag with a value."""
+        if collect := self.flags[-1].collect:
+            return collect(self.values)
+        return True if any(flag.convert is None for flag in self.flags) else self.values[-1]
+
+
 def parse_flags(arguments: Sequence[str]) -> ParsedFlags:
     """Read and check a whole command line.
 
@@ -24,28 +39,29 @@ def parse_flags(arguments: Sequence[str]) -> ParsedFlags:
         InvalidArgumentError: an unknown flag, a bad value, settings that contradict one another.
         UnsupportedError: a flag of Triton's that this version can't follow yet.
     """
-    given: dict[str, list[Any]] = {}
-    collected: dict[str, Flag] = {}
-    remarks: list[str] = []
+    given: dict[str, _Given] = {}
+    remarks: dict[str, None] = {}
     for flag, raw in _pairs(arguments):
         value = _value(flag, raw)
         if flag.effect is Effect.LATER:
             _refuse_unless_inert(flag, raw or "")
-        elif flag.effect is Effect.NO_EFFECT:
-            remarks.append(f"--{flag.name} is accepted and has no effect here ({flag.help.rstrip('.')})")
-        if flag.instead:
-            remarks.append(f"--{flag.name} is deprecated, use {flag.instead}")
+        remarks.update(dict.fromkeys(_remarks(flag)))
         if flag.option:
-            given.setdefault(flag.option, []).append(value)
-            collected[flag.option] = flag
-    settings = {name: _combined(collected[name], values) for name, values in given.items()}
-    options = ServerOptions.of(**settings)
+            one = given.setdefault(flag.option, _Given())
+            one.flags.append(flag)
+            one.values.append(value)
+    options = ServerOptions.of(**{name: one.value() for name, one in given.items()})
     options.check()
-    return ParsedFlags(options, remarks)
+    return ParsedFlags(options, list(remarks))
 
 
-def _combined(flag: Flag, values: list[Any]) -> Any:
-    return flag.collect(values) if flag.collect else values[-1]
+def _remarks(flag: Flag) -> list[str]:
+    remarks = []
+    if flag.effect is Effect.NO_EFFECT:
+        remarks.append(f"--{flag.name} is accepted and has no effect here ({flag.help.rstrip('.')})")
+    if flag.instead:
+        remarks.append(f"--{flag.name} is deprecated, use {flag.instead}")
+    return remarks
 
 
 def _pairs(arguments: Sequence[str]) -> list[tuple[Flag, str | None]]:
@@ -54,9 +70,13 @@ def _pairs(arguments: Sequence[str]) -> list[tuple[Flag, str | None]]:
     rest = list(reversed(arguments))
     while rest:
         word = rest.pop()
-        if not word.startswith("-") or word == "--":
+        if word == "--" and not rest:
+            break
+        if not word.startswith("-") or word in ("-", "--"):
             raise InvalidArgumentError(f"unexpected argument '{word}': settings are given as --name=value")
-        name, equals, text = word.lstrip("-").partition("=")
+        if not word.startswith("--"):
+            raise InvalidArgumentError(f"unrecognized option '{word}': names begin with two dashes{_hint(word[1:])}")
+        name, equals, text = word[2:].partition("=")
         flag = find_flag(name)
         if flag.convert is None:
             if equals:
@@ -80,20 +100,20 @@ def find_flag(name: str) -> Flag:
     if name in FLAGS:
         return FLAGS[name]
     begins = [flag for known, flag in FLAGS.items() if name and known.startswith(name)]
+    begins = [flag for flag in begins if flag.name not in OWN] or begins
     if len(begins) == 1:
         return begins[0]
     if begins:
         raise InvalidArgumentError(f"--{name} is ambiguous: {', '.join('--' + flag.name for flag in begins[:6])}")
-    nearest = _nearest(name)
-    hint = f"; did you mean --{nearest}?" if nearest else ""
-    raise InvalidArgumentError(f"unrecognized option '--{name}'{hint}")
+    raise InvalidArgumentError(f"unrecognized option '--{name}'{_hint(name)}")
 
 
-def _nearest(name: str) -> str:
+def _hint(name: str) -> str:
     from difflib import get_close_matches  # only needed for a typing error
 
-    matches = get_close_matches(name.replace("_", "-"), FLAGS, n=1, cutoff=0.5)
-    return matches[0] if matches else ""
+    wanted = name.partition("=")[0].replace("_", "-").lower()
+    matches = get_close_matches(wanted, FLAGS, n=1, cutoff=0.5)
+    return f"; did you mean --{matches[0]}?" if matches else ""
 
 
 def _value(flag: Flag, raw: str | None) -> Any:
@@ -106,6 +126,10 @@ def _value(flag: Flag, raw: str | None) -> Any:
 
 
 def _refuse_unless_inert(flag: Flag, raw: str) -> None:
-    if raw.lower() not in flag.inert:
-        harmless = f" (--{flag.name}={flag.inert[0]} is accepted)" if flag.inert else ""
-        raise UnsupportedError(f"--{flag.name} comes with a later version of Charonia{harmless}")
+    if any(fnmatchcase(raw.lower(), nothing) for nothing in flag.inert):
+        return
+    what = flag.help.rstrip(".")
+    without = f"leave it out, or say --{flag.name}={flag.inert[0]}," if flag.inert else "leave it out"
+    raise UnsupportedError(
+        f"--{flag.name} comes with a later version of Charonia ({what}); {without} to serve without it"
+    )

@@ -13,6 +13,7 @@ _NOTES = {
 def usage(command: str) -> str:
     """All flags by group, one line each."""
     lines = [f"Usage: {command} --model-repository=DIR [flags]", ""]
+    lines += [_aligned("  -h, --help", "Print this."), _aligned("  --version", "Print the version."), ""]
     for title, flags in GROUPS.items():
         lines.append(f"{title}:")
         lines.extend(_line(flag) for flag in flags)
@@ -22,4 +23,9 @@ def usage(command: str) -> str:
 
 def _line(flag: Flag) -> str:
     left = f"  --{flag.name}" + (f"={flag.value_name}" if flag.convert else "")
-    return f"{left:<{_NAME_WIDTH}} {flag.help}{_NOTES[flag.effect]}"
+    instead = f" Use {flag.instead}." if flag.instead else ""
+    return _aligned(left, f"{flag.help}{instead}{_NOTES[flag.effect]}")
+
+
+def _aligned(left: str, right: str) -> str:
+    return f"{left:<{_NAME_WIDTH}} {right}"

@@ -23,9 +23,19 @@ def boolean(text: str) -> bool:
 
 def integer(text: str) -> int:
     try:
-        return int(text)
+        return int(text.replace("_", "?"))  # Python alone takes 8_000 for a number
     except ValueError:
         raise InvalidArgumentError(f"expected a whole number, got '{text}'") from None
+
+
+def integer_of_at_least_0(text: str) -> int:
+    """What is below counts as 0, as in Triton."""
+    return max(0, integer(text))
+
+
+def integer_of_at_least_1(text: str) -> int:
+    """What is below counts as 1, as in Triton."""
+    return max(1, integer(text))
 
 
 def number(text: str) -> float:
@@ -44,16 +54,38 @@ def text(value: str) -> str:
     return value
 
 
+def lower(value: str) -> str:
+    """A word whose case does not matter."""
+    return value.lower()
+
+
+def address(value: str) -> str:
+    """An address to listen at; IPv6 also as `ipv6:[::1]` or `[::1]`, the forms that Triton's two servers want."""
+    bare = value.removeprefix("ipv6:").removeprefix("ipv4:")
+    return bare[1:-1] if bare.startswith("[") and bare.endswith("]") else bare
+
+
+def name(value: str) -> str:
+    if not value:
+        raise InvalidArgumentError("expected a name, got nothing")
+    return value
+
+
 def setting(value: str) -> tuple[str, str, str]:
     """`<name>,<setting>=<value>`, or `<setting>=<value>` with the name "".
 
-    A comma after the first `=` belongs to the value.
+    The name ends at the first comma; a comma after the first `=` belongs to the value.
     """
     head, equals, worth = value.partition("=")
-    name, comma, key = head.rpartition(",")
+    name, comma, key = head.partition(",") if "," in head else ("", "", head)
     if not equals or not key or not worth or (comma and not name):
         raise InvalidArgumentError(f"expected <name>,<setting>=<value> or <setting>=<value>, got '{value}'")
     return name, key, worth
+
+
+def unlike(given: list[str]) -> tuple[str, ...]:
+    """Each value once, in the order of the command line: a folder or a model that is named twice is still one."""
+    return tuple(dict.fromkeys(given))
 
 
 def merged_settings(given: list[tuple[str, str, str]]) -> Mapping[str, Mapping[str, str]]:
