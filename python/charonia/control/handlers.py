@@ -27,6 +27,6 @@ class Handlers:
             metadata=Metadata(server, models),
             configuration=Configuration(models),
             statistics=Statistics(models),
-            repository=Repository(models),
+            repository=Repository(models, control),
             absent=AbsentFeatures(models),
         )

@@ -75,7 +75,7 @@ Models = Callable[[], ModelDirectory]
 
 
 class ModelControl(Protocol):
-    """Loads and unloads by request. Both calls wait until the work is done, so they are made from threads that may wait.
+    """Loads and unloads by request. Both wait until the work is done, so they are called from threads that may wait.
 
     Calls for the same model take effect in the order in which they were made; the last one's state stays.
     """
@@ -86,7 +86,8 @@ class ModelControl(Protocol):
         Raises:
             UnavailableError: the server's control mode does not allow it, or it is stopping.
             NotFoundError: no repository has this model.
-            InvalidArgumentError: the name, the overrides, the configuration or the model can't be used; with the reason.
+            InvalidArgumentError: the name, the overrides, the configuration or the model can't be used; with the
+                reason.
         """
         ...
 

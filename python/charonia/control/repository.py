@@ -1,36 +1,34 @@
 """The model repository: what is in it, and loading and unloading by request."""
 
-from charonia.control.ports import IndexEntry, Models
-from charonia.core.errors import UnavailableError, UnsupportedError
+from charonia.control.names import check_model_name
+from charonia.control.ports import IndexEntry, ModelControl, Models
+from charonia.core.errors import UnsupportedError
+from charonia.core.overrides import NO_OVERRIDES, LoadOverrides
 from charonia.core.text import shown
 
 READY = "READY"
 
 
 class Repository:
-    """The index; loading and unloading by request are refused in every control mode so far."""
+    """`load` and `unload` wait until the work is done; `index` does not wait."""
 
-    def __init__(self, models: Models) -> None:
+    def __init__(self, models: Models, control: ModelControl) -> None:
         self._models = models
+        self._control = control
 
     def index(self, ready_only: bool = False) -> tuple[IndexEntry, ...]:
         """One entry a version; a model that was never loaded has one entry with its name only."""
         return tuple(entry for entry in self._models().index() if not ready_only or entry.state == READY)
 
-    def load(self, name: str, repository: str = "") -> None:
-        """Raises UnavailableError, or UnsupportedError when a repository is named."""
-        self._refuse("load", name, repository)
+    def load(self, name: str, overrides: LoadOverrides = NO_OVERRIDES) -> None:
+        """Raises InvalidArgumentError for a name that no model can have, else as `ModelControl.load`."""
+        check_model_name(name)
+        self._control.load(name, overrides)
 
-    def unload(self, name: str, repository: str = "") -> None:
-        """Raises as `load`."""
-        self._refuse("unload", name, repository)
-
-    def _refuse(self, action: str, name: str, repository: str) -> None:
-        no_repository(repository)
-        raise UnavailableError(
-            f"can't {action} model '{shown(name)}': explicit model load / unload is not allowed, this version "
-            "loads models only at the start and not yet by request, which --model-control-mode=explicit is for"
-        )
+    def unload(self, name: str, dependents: bool = False) -> None:
+        """Raises InvalidArgumentError for a name that no model can have, else as `ModelControl.unload`."""
+        check_model_name(name)
+        self._control.unload(name, dependents)
 
 
 def no_repository(repository: str) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from charonia.control.ports import Models, ModelView
 from charonia.core.request import ANY_VERSION
-from charonia.observe.statistics import BatchStatistics, Duration
+from charonia.observe.statistics import BatchStatistics, Duration, ModelStatistics
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Statistics:
 
 
 def _record(view: ModelView) -> StatisticsRecord:
-    counted = view.statistics
+    counted = _counted(view)
     with counted.lock:
         return StatisticsRecord(
             view.name,
@@ -77,6 +77,16 @@ def _record(view: ModelView) -> StatisticsRecord:
             },
             tuple(_batch(size, counted.batches[size]) for size in sorted(counted.batches)),
         )
+
+
+def _counted(view: ModelView) -> ModelStatistics:
+    """Of all instances together, wherever they run."""
+    if not view.gpu_statistics:
+        return view.statistics
+    counted = ModelStatistics()
+    for part in (view.statistics, *view.gpu_statistics.values()):
+        counted.add(part)
+    return counted
 
 
 def _batch(size: int, batch: BatchStatistics) -> BatchRecord:

@@ -13,16 +13,21 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from charonia.control.absent import Feature
 from charonia.control.handlers import Handlers
+from charonia.control.repository import no_repository
 from charonia.control.versions import parse_version
 from charonia.core.errors import InvalidArgumentError
 from charonia.core.log import Log
 from charonia.frontend import control_json
+from charonia.frontend.control_body import Kind, parse_object
+from charonia.frontend.control_load import dependents_of_body, overrides_of_body
+from charonia.frontend.control_waiting import WaitingCalls
 from charonia.frontend.http_answers import (
     Action,
     Ask,
     Endpoint,
     StatusOf,
     empty_answer,
+    empty_json_answer,
     error_answer,
     json_answer,
     json_text,
@@ -33,7 +38,6 @@ from charonia.observe.exposition import CONTENT_TYPE
 if TYPE_CHECKING:
     from charonia.config.schema import ModelConfig
 
-INDEX_BODY_LIMIT_BYTES = 65536
 _NOT_READY = 400
 _MODEL_FORMS = ("/v2/models/{model}", "/v2/models/{model}/versions/{version}")
 _SHARED_MEMORY = (("system", Feature.SYSTEM_SHARED_MEMORY), ("cuda", Feature.CUDA_SHARED_MEMORY))
@@ -55,8 +59,11 @@ class RoutedApp:
 class ControlApp(RoutedApp):
     """Serves every path of the protocol but the infer routes, which the wire keeps to itself."""
 
-    def __init__(self, handlers: Handlers, config_json: ConfigJson, status_of: StatusOf, log: Log) -> None:
+    def __init__(
+        self, handlers: Handlers, config_json: ConfigJson, status_of: StatusOf, log: Log, waiting: WaitingCalls
+    ) -> None:
         self._handlers = handlers
+        self._waiting = waiting
         self._config_json = config_json
         self._status_of = status_of
         self._log = log
@@ -130,19 +137,24 @@ class ControlApp(RoutedApp):
         return json_answer(control_json.statistics(self._handlers.statistics.read(*_model_version(ask))))
 
     async def _index(self, ask: Ask) -> Response:
-        body = control_json.parse_object(ask.body, "repository index", INDEX_BODY_LIMIT_BYTES)
-        ready = body.get("ready", False)
-        if not isinstance(ready, bool):
-            raise InvalidArgumentError(f"repository index: 'ready' must be true or false, got {ready!r}")
-        return json_answer(control_json.repository_index(self._handlers.repository.index(ready)))
+        body = parse_object(ask.body, "repository index", {"ready": Kind.BOOLEAN})
+        entries = self._handlers.repository.index(body.get("ready", False))
+        return json_answer(control_json.repository_index(entries))
 
     async def _load(self, ask: Ask) -> Response:
-        self._handlers.repository.load(ask["model"], ask["repository"])
-        return empty_answer()
+        no_repository(ask["repository"])
+
+        def load() -> None:
+            self._handlers.repository.load(ask["model"], overrides_of_body(ask.body))
+
+        await self._waiting.run(load)  # reading a body of many megabytes is no work for the event loop either
+        return empty_json_answer()
 
     async def _unload(self, ask: Ask) -> Response:
-        self._handlers.repository.unload(ask["model"], ask["repository"])
-        return empty_answer()
+        no_repository(ask["repository"])
+        dependents = dependents_of_body(ask.body)
+        await self._waiting.run(lambda: self._handlers.repository.unload(ask["model"], dependents))
+        return empty_json_answer()
 
     def _absent(self, feature: Feature) -> Action:
         async def refuse(ask: Ask) -> Response:

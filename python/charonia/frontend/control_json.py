@@ -2,15 +2,10 @@
 
 import json
 from collections.abc import Iterable
-from typing import Any
 
 from charonia.control.metadata import ModelMetadata, ServerMetadata, TensorMetadata
 from charonia.control.ports import IndexEntry
 from charonia.control.statistics import BatchRecord, DurationRecord, StatisticsRecord
-from charonia.core.errors import InvalidArgumentError
-
-MAX_DEPTH = 100
-"""Nesting of arrays and objects in a body, Triton's limit."""
 
 
 def dump(value: object) -> bytes:
@@ -39,27 +34,6 @@ def statistics(records: Iterable[StatisticsRecord]) -> object:
 def repository_index(entries: Iterable[IndexEntry]) -> object:
     """A key is there when it has a value: a model that was never loaded has its name only."""
     return [_entry(entry) for entry in entries]
-
-
-def parse_object(body: bytes, what: str, limit_bytes: int) -> dict[str, Any]:
-    """The JSON object of a request body, {} for an empty body.
-
-    Raises:
-        InvalidArgumentError: too long, not UTF-8, not JSON, nested deeper than MAX_DEPTH, or not an object.
-    """
-    if not body:
-        return {}
-    if len(body) > limit_bytes:
-        raise InvalidArgumentError(f"{what} body has {len(body)} bytes, at most {limit_bytes} are allowed")
-    try:
-        text = body.decode("utf-8")
-        _check_depth(text, what)
-        value = json.loads(text, parse_constant=_refuse_constant)
-    except ValueError as error:
-        raise InvalidArgumentError(f"{what} body is not valid JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise InvalidArgumentError(f"{what} body must be a JSON object, got {_kind(value)}")
-    return value
 
 
 def _tensor(tensor: TensorMetadata) -> object:
@@ -97,35 +71,3 @@ def _entry(entry: IndexEntry) -> object:
     version = None if entry.version is None else str(entry.version)
     row = {"name": entry.name, "version": version, "state": entry.state, "reason": entry.reason}
     return {key: value for key, value in row.items() if value or key == "name"}
-
-
-def _check_depth(text: str, what: str) -> None:
-    """Before parsing: the parser's own limit is the interpreter's stack."""
-    depth = 0
-    in_string = escaped = False
-    for char in text:
-        if in_string:
-            if escaped:
-                escaped = False
-            elif char == "\\":
-                escaped = True
-            elif char == '"':
-                in_string = False
-        elif char == '"':
-            in_string = True
-        elif char in "[{":
-            depth += 1
-            if depth > MAX_DEPTH:
-                raise InvalidArgumentError(f"{what} body is nested deeper than {MAX_DEPTH} levels")
-        elif char in "]}":
-            depth -= 1
-
-
-def _refuse_constant(name: str) -> object:
-    raise ValueError(f"{name} is not JSON")
-
-
-def _kind(value: object) -> str:
-    if value is None:
-        return "null"
-    return {list: "an array", str: "a string", bool: "a boolean"}.get(type(value), "a number")

@@ -13,6 +13,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeGuard, cast
 
 from charonia.core.log import Log
+from charonia.frontend.control_waiting import WaitingCalls
 
 if TYPE_CHECKING:
     from charonia._wire import HttpCall, RpcCall
@@ -48,6 +49,7 @@ class ControlLoop:
 
     Args:
         on_death: told (thread name, exception) when one of the threads ends by a bug; the server is not live then.
+        waiting: the calls that wait, whose threads end with this loop.
         max_open_calls: how many calls may be in work at once.
     """
 
@@ -58,6 +60,7 @@ class ControlLoop:
         rpc: RpcServer,
         log: Log,
         on_death: OnDeath,
+        waiting: WaitingCalls | None = None,
         max_open_calls: int = 1024,
     ) -> None:
         self._source = source
@@ -65,6 +68,7 @@ class ControlLoop:
         self._rpc = rpc
         self._log = log
         self._on_death = on_death
+        self._waiting = waiting or WaitingCalls()
         self._max_open = max_open_calls
         self._open_calls = 0
         self._place = threading.Condition()
@@ -81,7 +85,7 @@ class ControlLoop:
             thread.start()
 
     def stop(self, timeout_s: float) -> bool:
-        """End both threads; calls still in work are dropped. Call it after the wire's shutdown, which wakes the taker.
+        """End the threads; calls still in work are dropped. Call it after the wire's shutdown, which wakes the taker.
 
         Returns:
             False if the time ran out.
@@ -96,7 +100,8 @@ class ControlLoop:
         for thread in self._threads:
             if thread.is_alive():
                 thread.join(max(0.0, deadline - time.monotonic()))
-        return not any(thread.is_alive() for thread in self._threads)
+        waited = self._waiting.join(max(0.0, deadline - time.monotonic()))
+        return waited and not any(thread.is_alive() for thread in self._threads)
 
     def _supervise(self, name: str, run: Callable[[], None]) -> None:
         try:

@@ -10,6 +10,7 @@ from charonia.frontend.asgi_bridge import AsgiBridge
 from charonia.frontend.control_app import ControlApp, MetricsApp
 from charonia.frontend.control_loop import ControlLoop
 from charonia.frontend.control_rpc import ControlRpc
+from charonia.frontend.control_waiting import WaitingCalls
 
 
 def control_loop(
@@ -20,8 +21,9 @@ def control_loop(
     log: Log,
 ) -> ControlLoop:
     """The loop over `wire`, not started."""
+    waiting = WaitingCalls()
     apps = {
-        "http": ControlApp(handlers, config_to_json_text, http_status, log),
+        "http": ControlApp(handlers, config_to_json_text, http_status, log, waiting),
         "metrics": MetricsApp(metrics_text, http_status, log),
     }
-    return ControlLoop(wire, AsgiBridge(apps, log), ControlRpc(handlers, log), log, on_death)
+    return ControlLoop(wire, AsgiBridge(apps, log), ControlRpc(handlers, log, waiting), log, on_death, waiting)

@@ -1,7 +1,7 @@
 """The unary methods of the gRPC inference service, but for ModelInfer, which the wire keeps to itself."""
 
 import traceback
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from google.protobuf.message import DecodeError
@@ -14,6 +14,8 @@ from charonia.control.versions import parse_version
 from charonia.core.errors import CharoniaError, Code, InvalidArgumentError, UnsupportedError
 from charonia.core.log import Log
 from charonia.frontend import control_messages
+from charonia.frontend.control_load import dependents_of_message, overrides_of_message
+from charonia.frontend.control_waiting import WaitingCalls
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -31,18 +33,19 @@ class _Versioned(Protocol):
 
 
 class _Method(NamedTuple):
-    """How to read the request of a method, and what gives its response."""
+    """How to read the request of a method, and what gives its response; a method that waits gives it later."""
 
     parse: Callable[[bytes], Any]
-    answer: Callable[[Any], "Message"]
+    answer: Callable[[Any], "Message | Awaitable[Message]"]
 
 
 class ControlRpc:
-    """Answers RPC calls by the table of the service's methods."""
+    """Answers RPC calls by the table of the service's methods. `waiting` runs those that wait."""
 
-    def __init__(self, handlers: Handlers, log: Log) -> None:
+    def __init__(self, handlers: Handlers, log: Log, waiting: WaitingCalls) -> None:
         self._handlers = handlers
         self._log = log
+        self._waiting = waiting
         methods = {**self._working(), **self._absent(), **_streams()}
         self._methods = {f"/{SERVICE}/{name}": method for name, method in methods.items()}
 
@@ -54,14 +57,14 @@ class ControlRpc:
     async def serve(self, call: "RpcCall") -> None:
         """Answer one call. Never raises."""
         try:
-            call.reply(self._answer(call))
+            call.reply(await self._answer(call))
         except CharoniaError as error:
             call.fail(error.code, str(error))
         except Exception as error:
             self._log.error(f"{call.path} failed by a fault of the server: {traceback.format_exc()}")
             call.fail(Code.INTERNAL, f"{call.path} failed by a fault of the server: {error!r}")
 
-    def _answer(self, call: "RpcCall") -> bytes:
+    async def _answer(self, call: "RpcCall") -> bytes:
         method = self._methods.get(call.path)
         if method is None:
             raise UnsupportedError(f"there is no method '{call.path}' in this server")
@@ -69,7 +72,10 @@ class ControlRpc:
             request = method.parse(call.message)
         except DecodeError as error:
             raise InvalidArgumentError(f"the request of {call.path} is not a valid message: {error}") from error
-        return method.answer(request).SerializeToString()
+        answer = method.answer(request)
+        if isinstance(answer, Awaitable):
+            answer = await answer
+        return answer.SerializeToString()
 
     def _working(self) -> dict[str, _Method]:
         return {
@@ -123,12 +129,16 @@ class ControlRpc:
         no_repository(request.repository_name)
         return control_messages.repository_index(self._handlers.repository.index(request.ready))
 
-    def _load(self, request: schema.RepositoryModelLoadRequest) -> schema.RepositoryModelLoadResponse:
-        self._handlers.repository.load(request.model_name, request.repository_name)
+    async def _load(self, request: schema.RepositoryModelLoadRequest) -> schema.RepositoryModelLoadResponse:
+        no_repository(request.repository_name)
+        overrides = overrides_of_message(request)
+        await self._waiting.run(lambda: self._handlers.repository.load(request.model_name, overrides))
         return schema.RepositoryModelLoadResponse()
 
-    def _unload(self, request: schema.RepositoryModelUnloadRequest) -> schema.RepositoryModelUnloadResponse:
-        self._handlers.repository.unload(request.model_name, request.repository_name)
+    async def _unload(self, request: schema.RepositoryModelUnloadRequest) -> schema.RepositoryModelUnloadResponse:
+        no_repository(request.repository_name)
+        dependents = dependents_of_message(request)
+        await self._waiting.run(lambda: self._handlers.repository.unload(request.model_name, dependents))
         return schema.RepositoryModelUnloadResponse()
 
     def _trace(self, request: schema.TraceSettingRequest) -> schema.TraceSettingResponse:

@@ -3,7 +3,7 @@
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from urllib.parse import unquote
+from urllib.parse import unquote_to_bytes
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -49,6 +49,11 @@ def empty_answer(status: int = 200) -> Response:
     return Response(b"", status, headers={"content-type": "text/plain"})
 
 
+def empty_json_answer() -> Response:
+    """What load and unload answer: nothing, under the content type that Triton gives it."""
+    return Response(b"", headers={"content-type": "application/json"})
+
+
 def error_answer(status: int, sentence: str) -> Response:
     return json_answer({"error": sentence}, status)
 
@@ -88,10 +93,15 @@ class Endpoint:
             return response
         try:
             body = await Request(scope, receive).body()
-            return await action(Ask({name: unquote(value) for name, value in parameters.items()}, body))
+            return await action(Ask({name: _decoded(value) for name, value in parameters.items()}, body))
         except CharoniaError as error:
             return error_answer(self._status_of(error.code), str(error))
         except Exception as error:
             where = f"{scope['method']} {scope['path']}"
             self._log.error(f"{where} failed by a fault of the server: {traceback.format_exc()}")
             return error_answer(INTERNAL_SERVER_ERROR, f"{where} failed by a fault of the server: {error!r}")
+
+
+def _decoded(segment: str) -> str:
+    """Percent-decoded. Bytes that are no UTF-8 stay apart from all others, so that they name nothing that exists."""
+    return unquote_to_bytes(segment).decode("utf-8", "surrogateescape")

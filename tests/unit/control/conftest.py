@@ -1,7 +1,6 @@
 import pytest
 
 from charonia.control.handlers import Handlers
-from charonia.repository.control import RepositoryControl
 from charonia.testing.models import example_directory, example_models
 
 
@@ -9,6 +8,24 @@ class FakeServer:
     id = "triton"
     live = True
     ready = True
+
+
+class FakeControl:
+    """Keeps what it is asked for."""
+
+    def __init__(self):
+        self.calls = []
+
+    def load(self, name, overrides):
+        self.calls.append(("load", name, overrides))
+
+    def unload(self, name, dependents):
+        self.calls.append(("unload", name, dependents))
+
+
+@pytest.fixture
+def control():
+    return FakeControl()
 
 
 @pytest.fixture
@@ -22,6 +39,6 @@ def models():
 
 
 @pytest.fixture
-def handlers(server, models):
+def handlers(server, models, control):
     directory = example_directory(models)
-    return Handlers.over(server, lambda: directory, RepositoryControl("none"))
+    return Handlers.over(server, lambda: directory, control)

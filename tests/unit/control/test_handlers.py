@@ -2,7 +2,9 @@ import pytest
 
 from charonia.control.absent import Feature
 from charonia.control.metadata import TRITON_VERSION, TensorMetadata
-from charonia.core.errors import NotFoundError, UnavailableError, UnsupportedError
+from charonia.control.repository import no_repository
+from charonia.core.errors import InvalidArgumentError, NotFoundError, UnsupportedError
+from charonia.core.overrides import LoadOverrides
 from charonia.observe.statistics import BatchStatistics, Duration
 
 
@@ -87,14 +89,48 @@ def test_index_lists_everything_or_what_is_ready(handlers):
     assert [entry.name for entry in handlers.repository.index(ready_only=True)] == ["addsub", "addsub", "id"]
 
 
+def test_load_and_unload_reach_the_control(handlers, control):
+    overrides = LoadOverrides("{}", {"1/model.py": b"x"})
+    handlers.repository.load("id", overrides)
+    handlers.repository.load("id")
+    handlers.repository.unload("id", dependents=True)
+    handlers.repository.unload("id")
+    assert control.calls == [
+        ("load", "id", overrides),
+        ("load", "id", LoadOverrides()),
+        ("unload", "id", True),
+        ("unload", "id", False),
+    ]
+
+
 @pytest.mark.parametrize("action", ["load", "unload"])
-def test_load_and_unload_are_refused_and_name_the_model(handlers, action):
-    with pytest.raises(UnavailableError, match=r"explicit model load / unload is not allowed") as caught:
-        getattr(handlers.repository, action)("id")
-    assert "'id'" in str(caught.value)
-    assert "--model-control-mode=explicit" in str(caught.value)
-    with pytest.raises(UnsupportedError, match="repository_name"):
-        getattr(handlers.repository, action)("id", "elsewhere")
+@pytest.mark.parametrize(
+    "name", ["a/b", "../x", "..", ".", "a\\b", "a\nb", "\x00", "\x1b[31m", "\udcff", "x" * 256, "ä" * 128]
+)
+def test_a_name_that_no_folder_can_have_is_refused(handlers, control, action, name):
+    with pytest.raises(InvalidArgumentError, match="can't be the name of a model") as caught:
+        getattr(handlers.repository, action)(name)
+    assert len(str(caught.value)) < 400
+    assert not control.calls
+
+
+@pytest.mark.parametrize("action", ["load", "unload"])
+def test_an_empty_name_is_refused(handlers, control, action):
+    with pytest.raises(InvalidArgumentError, match="Model name cannot be empty"):
+        getattr(handlers.repository, action)("")
+    assert not control.calls
+
+
+@pytest.mark.parametrize("name", ["a b", "ünïcode", "a.b", "..a", "x" * 255, "a%2Fb", "模型"])
+def test_every_other_name_is_a_name(handlers, control, name):
+    handlers.repository.load(name)
+    assert control.calls[0][1] == name
+
+
+def test_a_repository_can_not_be_picked():
+    no_repository("")
+    with pytest.raises(UnsupportedError, match="'repository_name' specification is not supported"):
+        no_repository("elsewhere")
 
 
 def test_absent_features_are_named(handlers):

@@ -1,12 +1,15 @@
 import asyncio
 import json
+import threading
 
 import pytest
 
 from charonia.config.json_form import config_to_json_text
-from charonia.core.errors import Code
+from charonia.core.errors import Code, UnavailableError
+from charonia.core.overrides import LoadOverrides
 from charonia.frontend.asgi_bridge import AsgiBridge
 from charonia.frontend.control_app import ControlApp, MetricsApp, MountedApps
+from charonia.frontend.control_waiting import WaitingCalls
 from charonia.observe.statistics import BatchStatistics, Duration
 from charonia.testing.calls import FakeHttpCall
 
@@ -18,7 +21,7 @@ def ask(handlers, log):
     """ask("GET /v2", body) answers the call."""
     bridge = AsgiBridge(
         {
-            "http": ControlApp(handlers, config_to_json_text, STATUS.__getitem__, log),
+            "http": ControlApp(handlers, config_to_json_text, STATUS.__getitem__, log, WaitingCalls()),
             "metrics": MetricsApp(lambda: "up 1\n", STATUS.__getitem__, log),
         },
         log,
@@ -125,7 +128,6 @@ def test_index_of_ready_models(ask, path):
         b'{"x":' + b"[" * 200 + b"]" * 200 + b"}",
         b"[" * 60000,
         b'{"x":' + b"1" * 6000 + b"}",
-        b'{"x":"' + b"a" * 70000 + b'"}',
     ],
 )
 def test_index_with_a_wrong_body(ask, body):
@@ -134,8 +136,14 @@ def test_index_with_a_wrong_body(ask, body):
     assert "repository index" in error_of(call)
 
 
-def test_brackets_in_strings_are_no_nesting(ask):
-    assert ask("POST /v2/repository/index", b'{"x":"\\"' + b"[" * 500 + b'"}').status == 200
+def test_half_a_megabyte_of_brackets_is_no_boolean(ask):
+    call = ask("POST /v2/repository/index", b'{"ready":' + b"[" * 250000 + b"true" + b"]" * 250000 + b"}")
+    assert call.status == 400
+    assert "Invalid value for 'ready': expected a boolean" in error_of(call)
+
+
+def test_a_large_body_is_read(ask):
+    assert ask("POST /v2/repository/index", b'{"x":"' + b"a" * 200_000 + b'"}').status == 200
 
 
 def test_health(ask, server, models):
@@ -237,12 +245,45 @@ def test_names_are_decoded_after_routing(ask):
     assert ask("GET /v2/models/i%64").answer == ask("GET /v2/models/id").answer
 
 
-def test_load_and_unload(ask):
+def test_load_and_unload(ask, control):
     for action in ("load", "unload"):
-        call = ask(f"POST /v2/repository/models/id/{action}", b"{")
-        assert call.status == 503
-        assert "explicit model load / unload is not allowed" in error_of(call)
-        assert ask(f"POST /v2/repository/foo/models/id/{action}").status == 501
+        for body in (b"", b"{}", b'{"parameters":{}}'):
+            call = ask(f"POST /v2/repository/models/a%20b/{action}", body)
+            assert (call.status, call.answer, call.answer_headers["content-type"]) == (200, b"", "application/json")
+    assert control.calls == [("load", "a b", LoadOverrides())] * 3 + [("unload", "a b", False)] * 3
+
+
+def test_what_load_and_unload_say_reaches_the_client(ask, control):
+    control.error = UnavailableError("explicit model load / unload is not allowed")
+    for action in ("load", "unload"):
+        call = ask(f"POST /v2/repository/models/id/{action}")
+        assert (call.status, error_of(call)) == (503, "explicit model load / unload is not allowed")
+        assert "repository_name" in error_of(ask(f"POST /v2/repository/foo/models/id/{action}"))
+    assert not control.calls
+
+
+@pytest.mark.parametrize("name", ["%2e%2e%2Fid", "..", "a%0Ab", "%00", "%ff", "%1b%5B31m", "x" * 4000])
+@pytest.mark.parametrize("action", ["load", "unload"])
+def test_a_name_that_no_model_can_have(ask, control, name, action):
+    call = ask(f"POST /v2/repository/models/{name}/{action}")
+    assert call.status == 400
+    assert "can't be the name of a model" in error_of(call)
+    assert not control.calls
+
+
+def test_a_wrong_body_of_load_and_unload(ask, control):
+    for action in ("load", "unload"):
+        for body in (b"{", b"[]", b'{"parameters":[]}', b'{"parameters":null}'):
+            call = ask(f"POST /v2/repository/models/id/{action}", body)
+            assert call.status == 400
+            assert f"{action} model body" in error_of(call)
+    assert not control.calls
+
+
+def test_load_waits_on_another_thread(ask, control):
+    control.before = lambda: control.calls.append(threading.current_thread().name)
+    ask("POST /v2/repository/models/id/load")
+    assert control.calls[0] == "control-wait"
 
 
 @pytest.mark.parametrize(

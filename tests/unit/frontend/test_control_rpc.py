@@ -5,15 +5,17 @@ from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
 from charonia.config import service_schema as schema
 from charonia.config.proto.pool import FILE_DESCRIPTOR_SET
-from charonia.core.errors import Code
+from charonia.core.errors import Code, UnavailableError
+from charonia.core.overrides import LoadOverrides
 from charonia.frontend.control_rpc import SERVICE, ControlRpc
+from charonia.frontend.control_waiting import WaitingCalls
 from charonia.observe.statistics import BatchStatistics, Duration
 from charonia.testing.calls import FakeRpcCall
 
 
 @pytest.fixture
 def ask(handlers, log):
-    rpc = ControlRpc(handlers, log)
+    rpc = ControlRpc(handlers, log, WaitingCalls())
 
     def send(method, message=b""):
         raw = message if isinstance(message, bytes) else message.SerializeToString()
@@ -127,15 +129,27 @@ def test_index(ask):
         ("RepositoryIndex", schema.RepositoryIndexRequest(repository_name="r"), Code.UNIMPLEMENTED, "repository_name"),
         (
             "RepositoryModelLoad",
-            schema.RepositoryModelLoadRequest(model_name="id"),
-            Code.UNAVAILABLE,
-            "explicit model load / unload is not allowed",
+            schema.RepositoryModelLoadRequest(model_name="id", repository_name="r"),
+            Code.UNIMPLEMENTED,
+            "repository_name",
         ),
         (
             "RepositoryModelUnload",
-            schema.RepositoryModelUnloadRequest(model_name="id"),
-            Code.UNAVAILABLE,
-            "explicit model load / unload is not allowed",
+            schema.RepositoryModelUnloadRequest(model_name="id", repository_name="r"),
+            Code.UNIMPLEMENTED,
+            "repository_name",
+        ),
+        (
+            "RepositoryModelLoad",
+            schema.RepositoryModelLoadRequest(),
+            Code.INVALID_ARGUMENT,
+            "Model name cannot be empty",
+        ),
+        (
+            "RepositoryModelUnload",
+            schema.RepositoryModelUnloadRequest(model_name="../id"),
+            Code.INVALID_ARGUMENT,
+            "can't be the name of a model",
         ),
         ("SystemSharedMemoryStatus", b"", Code.UNIMPLEMENTED, "system shared memory"),
         ("CudaSharedMemoryRegister", b"", Code.UNIMPLEMENTED, "CUDA shared memory"),
@@ -159,3 +173,27 @@ def test_a_fault_is_answered_and_logged(ask, models, log):
     assert code == Code.INTERNAL
     assert "ModelStatistics" in sentence
     assert "Traceback" in log.errors[0]
+
+
+def test_load_and_unload(ask, control):
+    load = schema.RepositoryModelLoadRequest(model_name="id")
+    load.parameters["config"].string_param = "{}"
+    load.parameters["file:1/model.onnx"].bytes_param = b"\x00\xff"
+    assert schema.RepositoryModelLoadResponse.FromString(ask("RepositoryModelLoad", load).response)
+    unload = schema.RepositoryModelUnloadRequest(model_name="id")
+    unload.parameters["unload_dependents"].bool_param = True
+    unload.parameters["other"].string_param = "passed over"
+    assert schema.RepositoryModelUnloadResponse.FromString(ask("RepositoryModelUnload", unload).response)
+    assert control.calls == [
+        ("load", "id", LoadOverrides("{}", {"1/model.onnx": b"\x00\xff"})),
+        ("unload", "id", True),
+    ]
+
+
+def test_what_load_says_reaches_the_client(ask, control):
+    control.error = UnavailableError("explicit model load / unload is not allowed")
+    for method, request in (
+        ("RepositoryModelLoad", schema.RepositoryModelLoadRequest(model_name="id")),
+        ("RepositoryModelUnload", schema.RepositoryModelUnloadRequest(model_name="id")),
+    ):
+        assert ask(method, request).failure == (Code.UNAVAILABLE, "explicit model load / unload is not allowed")
