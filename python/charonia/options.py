@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from charonia.core.errors import InvalidArgumentError, UnsupportedError
+from charonia.observe.metrics_config import parse_metrics_config
 
 MODEL_CONTROL_MODES = ("none", "explicit", "poll")
 NO_GPU = ("error", "cpu")
@@ -118,6 +119,7 @@ class ServerOptions:
         _one_of("log-format", self.log_format, LOG_FORMATS)
         self._check_load_model()
         self._check_numbers()
+        parse_metrics_config(self.metrics_config)
         self._check_ports()
 
     def _check_load_model(self) -> None:

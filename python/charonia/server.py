@@ -28,7 +28,8 @@ from charonia.engine.model import ModelServices, ModelVersion
 from charonia.observe.cpu import CpuMetrics
 from charonia.observe.gpu import open_gpu_metrics
 from charonia.observe.log import LogSettings, ServerLog
-from charonia.observe.metrics import Metrics, MetricWriter, parse_metrics_config
+from charonia.observe.metrics import Metrics, MetricWriter
+from charonia.observe.metrics_config import parse_metrics_config
 from charonia.options import ServerOptions
 from charonia.repository.control import RepositoryControl
 from charonia.repository.directory import Directory
@@ -64,6 +65,8 @@ class Server:
         self.options = options
         self.log = log or ServerLog(log_settings(options))
         self.clock = MonotonicClock()
+        self._gpus = visible_gpus()
+        self._metrics_options = parse_metrics_config(options.metrics_config)
         self._publishing = threading.Lock()
         self._dead: list[str] = []
         self._loaded = False
@@ -85,7 +88,7 @@ class Server:
 
     def _loader_parts(self) -> LoaderParts:
         options = self.options
-        gpus = tuple(gpu.index for gpu in visible_gpus())
+        gpus = tuple(gpu.index for gpu in self._gpus)
         return LoaderParts(
             self.registry,
             Devices(gpus, available_cores(), options.no_gpu),
@@ -96,6 +99,8 @@ class Server:
                 self._on_death,
                 TestingAids.of(os.environ).start_batching_at,
                 self.log,
+                self._metrics_options,
+                {f"gpu:{gpu.index}": gpu.uuid for gpu in self._gpus} if self._measures_gpus else {},
             ),
             self._facts(),
             ConfigOptions(not options.disable_auto_complete_config, options.model_config_name, gpus=gpus),
@@ -119,10 +124,14 @@ class Server:
         parts: list[MetricWriter] = []
         if options.allow_metrics and options.allow_cpu_metrics:
             parts.append(CpuMetrics(self.clock, interval_ns))
-        if options.allow_metrics and options.allow_gpu_metrics:
-            gpu = open_gpu_metrics(self.clock, interval_ns, self.log)
+        if self._measures_gpus:
+            gpu = open_gpu_metrics([gpu.uuid for gpu in self._gpus], self.clock, interval_ns, self.log)
             parts += [gpu] if gpu is not None else []
-        return Metrics(lambda: self.models.loaded(), parse_metrics_config(options.metrics_config), parts)
+        return Metrics(lambda: self.models.loaded(), self._metrics_options, self.clock, parts)
+
+    @property
+    def _measures_gpus(self) -> bool:
+        return self.options.allow_metrics and self.options.allow_gpu_metrics
 
     @property
     def id(self) -> str:

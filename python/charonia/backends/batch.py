@@ -9,7 +9,8 @@ from charonia.core.errors import BackendError, CharoniaError
 from charonia.core.log import Log
 from charonia.core.request import NO_PARAMETERS, InferRequest, Parameter, Reply, ReplyChannel
 from charonia.core.tensor import Tensor
-from charonia.observe.statistics import ModelStatistics, Stamps
+from charonia.observe.stamps import Stamps
+from charonia.observe.statistics import ModelStatistics
 
 
 class ExecutingBatch:
@@ -95,6 +96,8 @@ class ExecutingBatch:
             statistics.record_batch(stamps, sum([request.batch_size for request in self.requests]), final)
         elif final:
             statistics.record_later(stamps, final)
+        if statistics.first_responses is not None:
+            statistics.record_responses(replies, end_ns)
 
     def hold(self) -> None:
         self._ready = threading.Event()

@@ -16,7 +16,8 @@ from charonia.core.log import Log, SilentLog
 from charonia.core.protocols import Bell, Submitter
 from charonia.core.request import InferRequest
 from charonia.engine.checks import RequestCheck
-from charonia.observe.statistics import ModelStatistics
+from charonia.observe.metrics_config import MetricsOptions
+from charonia.observe.statistics import ModelStatistics, new_statistics
 from charonia.scheduling.build import build_scheduler
 from charonia.scheduling.ordering import ReplyOrder
 from charonia.scheduling.timer import Timer
@@ -36,6 +37,8 @@ class ModelServices:
     Attributes:
         on_death: told (thread name, exception) when a thread of ours ends by a bug.
         start_at: the testing aid described at QueuedScheduler.
+        metrics: which latencies are counted.
+        gpu_uuids: by device ("gpu:0"), of the GPUs whose instances count by themselves.
     """
 
     clock: Clock
@@ -44,6 +47,8 @@ class ModelServices:
     on_death: Callable[[str, BaseException], None]
     start_at: int = 0
     log: Log = field(default_factory=SilentLog)
+    metrics: MetricsOptions = field(default_factory=MetricsOptions)
+    gpu_uuids: Mapping[str, str] = field(default_factory=dict)
 
 
 class ModelVersion:
@@ -79,7 +84,8 @@ class ModelVersion:
         self.route = route
         self.inputs, self.outputs = io_specs(config)
         self.decoupled = config.model_transaction_policy.decoupled
-        self.statistics = ModelStatistics()
+        self.statistics = new_statistics(services.metrics, config)
+        self.gpu_statistics: dict[str, ModelStatistics] = {}
         self._backend_model = backend_model
         self._services = services
         self._check = RequestCheck(name, self.inputs, self.outputs, config.max_batch_size)
@@ -107,7 +113,7 @@ class ModelVersion:
                         self.scheduler,
                         bell,
                         self._arranger,
-                        self.statistics,
+                        self._statistics_of(spec.device),
                         self._services.clock,
                         self._services.on_death,
                         self._services.log,
@@ -117,6 +123,13 @@ class ModelVersion:
             self._backend_model.close()
             raise
         return made
+
+    def _statistics_of(self, device: str) -> ModelStatistics:
+        """Where the instances on `device` count: Triton's metrics tell GPUs apart."""
+        uuid = self._services.gpu_uuids.get(device)
+        if uuid is None:
+            return self.statistics
+        return self.gpu_statistics.setdefault(uuid, new_statistics(self._services.metrics, self.config))
 
     def start(self) -> None:
         """Let the instances pull."""

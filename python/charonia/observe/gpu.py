@@ -1,8 +1,7 @@
 """Utilization, memory, power and energy of the visible GPUs, by NVML (`nvidia-ml-py`) where there is one."""
 
 import importlib
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,11 +40,6 @@ class GpuMetrics:
         self._read_at_ns: int | None = None
         self._values: list[tuple[str, dict[str, float]]] = []
 
-    @property
-    def uuids(self) -> tuple[str, ...]:
-        """Of the visible GPUs, by device number."""
-        return tuple(gpu.uuid for gpu in self._gpus)
-
     def write(self, out: Exposition) -> None:
         now_ns = self._clock.now_ns()
         if self._read_at_ns is None or now_ns - self._read_at_ns >= self._interval_ns:
@@ -78,42 +72,27 @@ class GpuMetrics:
         return values
 
 
-def open_gpu_metrics(clock: Clock, interval_ns: int, log: Log) -> GpuMetrics | None:
-    """None when no GPU is visible or the `gpu` extra is not installed."""
+def open_gpu_metrics(uuids: Sequence[str], clock: Clock, interval_ns: int, log: Log) -> GpuMetrics | None:
+    """Of the GPUs with these UUIDs, the visible ones; None where there are none, or NVML can't be had."""
+    if not uuids:
+        return None
     try:
         nvml = importlib.import_module("pynvml")
     except ImportError:
         return None
     try:
         nvml.nvmlInit()
-        gpus = tuple(_open(nvml, handle) for handle in visible_handles(nvml, os.environ.get("CUDA_VISIBLE_DEVICES")))
+        gpus = tuple(_open(nvml, uuid) for uuid in uuids)
     except nvml.NVMLError as error:
         log.verbose(f"no GPU metrics: {error}")
         return None
-    return GpuMetrics(nvml, gpus, clock, interval_ns) if gpus else None
+    return GpuMetrics(nvml, gpus, clock, interval_ns)
 
 
-def visible_handles(nvml: Any, visible: str | None) -> list[Any]:
-    """NVML sees every GPU of the host; CUDA sees those of CUDA_VISIBLE_DEVICES, up to the first entry that is none."""
-    count = nvml.nvmlDeviceGetCount()
-    if visible is None:
-        return [nvml.nvmlDeviceGetHandleByIndex(number) for number in range(count)]
-    handles: list[Any] = []
-    for entry in visible.split(","):
-        entry = entry.strip()
-        if entry.isdigit() and int(entry) < count:
-            handles.append(nvml.nvmlDeviceGetHandleByIndex(int(entry)))
-        elif entry.startswith("GPU-"):
-            handles.append(nvml.nvmlDeviceGetHandleByUUID(entry.encode()))
-        else:
-            break
-    return handles
-
-
-def _open(nvml: Any, handle: Any) -> Gpu:
-    uuid = nvml.nvmlDeviceGetUUID(handle)
+def _open(nvml: Any, uuid: str) -> Gpu:
+    handle = nvml.nvmlDeviceGetHandleByUUID(uuid.encode())
     try:
         energy = nvml.nvmlDeviceGetTotalEnergyConsumption(handle)
     except nvml.NVMLError:
         energy = 0
-    return Gpu(uuid.decode() if isinstance(uuid, bytes) else uuid, handle, energy)
+    return Gpu(uuid, handle, energy)

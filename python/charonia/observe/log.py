@@ -1,74 +1,165 @@
-"""The server's log: Triton's line format, ISO 8601 times, or JSON lines, on standard error or in a file.
-
-Each Server has one of its own. Times are UTC, as Triton's.
-"""
+"""The server's log: which messages are written, and where. Each Server has one of its own; times are UTC, as Triton's."""
 
 import os
 import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from json import dumps
 from types import FrameType
 
 from charonia.core.log import LogLevel
+from charonia.observe.log_lines import LINES, quoted
 from charonia.observe.sink import Sink, open_file_sink, stderr_sink
 
 
-@dataclass(slots=True)
-class LogSettings:
-    """What may be changed while the server runs; `format` is one of those of `--log-format`."""
+@dataclass(frozen=True, slots=True)
+class LogLevels:
+    """Which messages are written; `verbose_level` 0 for no details."""
 
     info: bool = True
     warning: bool = True
     error: bool = True
     verbose_level: int = 0
+
+    def includes(self, level: LogLevel) -> bool:
+        if level is LogLevel.VERBOSE:
+            return self.verbose_level >= 1
+        return {LogLevel.INFO: self.info, LogLevel.WARNING: self.warning, LogLevel.ERROR: self.error}[level]
+
+
+@dataclass(frozen=True, slots=True)
+class LogSettings(LogLevels):
+    """All settings of a log; `format` is one of those of `--log-format`, `file` is "" for the standard streams."""
+
     format: str = "default"
     file: str = ""
 
 
-class ServerLog:
-    """Implements `charonia.core.log.Log`; any thread may call it.
+@dataclass(frozen=True, slots=True)
+class LevelChanges:
+    """What shall differ from other levels; None for what shall not."""
+
+    info: bool | None = None
+    warning: bool | None = None
+    error: bool | None = None
+    verbose_level: int | None = None
+
+    def over(self, levels: LogLevels) -> LogLevels:
+        """`levels` with these changes."""
+        return LogLevels(
+            levels.info if self.info is None else self.info,
+            levels.warning if self.warning is None else self.warning,
+            levels.error if self.error is None else self.error,
+            levels.verbose_level if self.verbose_level is None else self.verbose_level,
+        )
+
+
+NO_CHANGES = LevelChanges()
+
+
+class _LeveledLog:
+    """Implements `charonia.core.log.Log` by `_levels`, which is read at every message, and `_write`."""
+
+    @property
+    def _levels(self) -> LogLevels:
+        raise NotImplementedError
+
+    def _write(self, level: LogLevel, message: str, file: str, line: int) -> None:
+        raise NotImplementedError
+
+    def info(self, message: str) -> None:
+        if self._levels.info:
+            self._write(LogLevel.INFO, message, *_place(sys._getframe(1)))
+
+    def warning(self, message: str) -> None:
+        if self._levels.warning:
+            self._write(LogLevel.WARNING, message, *_place(sys._getframe(1)))
+
+    def error(self, message: str) -> None:
+        if self._levels.error:
+            self._write(LogLevel.ERROR, message, *_place(sys._getframe(1)))
+
+    def verbose(self, message: str, level: int = 1) -> None:
+        if self._levels.verbose_level >= level:
+            self._write(LogLevel.VERBOSE, message, *_place(sys._getframe(1)))
+
+    def record(self, level: LogLevel, message: str, file: str, line: int) -> None:
+        if self._levels.includes(level):
+            self._write(level, message, file, line)
+
+
+class ServerLog(_LeveledLog):
+    """The log of one server; any thread may call it. Changes count from the next message on.
 
     Args:
-        settings: read at every message, so a change counts from the next one on.
+        settings: what to begin with.
         sink: where finished lines go; by default the settings' file, or standard error without one.
+        details: where informational and verbose lines go, when that is another place.
         now: seconds since the epoch.
+        escape: whether messages are written as JSON strings; without, a message may hold anything, also lines.
+
+    Attributes:
+        highest_verbosity: the verbose level of the server, or of a model, whichever is the highest.
 
     Raises:
         OSError: the log file can't be opened.
     """
 
     def __init__(
-        self, settings: LogSettings | None = None, sink: Sink | None = None, now: Callable[[], float] = time.time
+        self,
+        settings: LogSettings | None = None,
+        sink: Sink | None = None,
+        now: Callable[[], float] = time.time,
+        *,
+        details: Sink | None = None,
+        escape: bool = True,
     ) -> None:
         self.settings = settings or LogSettings()
         self._sink = sink or (open_file_sink(self.settings.file) if self.settings.file else stderr_sink())
+        self._details = details or self._sink
         self._now = now
+        self._escape = escape
         self._lock = threading.Lock()
         self._pid = os.getpid()
+        self._own: dict[str, LevelChanges] = {}
+        self._models: dict[str, LogLevels] = {}
+        self.highest_verbosity = self.settings.verbose_level
 
-    def info(self, message: str) -> None:
-        if self.settings.info:
-            self._write(LogLevel.INFO, message, *_place(sys._getframe(1)))
+    @property
+    def _levels(self) -> LogLevels:
+        return self.settings
 
-    def warning(self, message: str) -> None:
-        if self.settings.warning:
-            self._write(LogLevel.WARNING, message, *_place(sys._getframe(1)))
+    def change(self, settings: LogSettings) -> None:
+        """Use these settings from now on. The file stays the one that was opened."""
+        with self._lock:
+            self.settings = replace(settings, file=self.settings.file)
+            self._apply()
 
-    def error(self, message: str) -> None:
-        if self.settings.error:
-            self._write(LogLevel.ERROR, message, *_place(sys._getframe(1)))
+    def change_model(self, model: str, changes: LevelChanges) -> None:
+        """Have the levels of one model differ from the server's; by NO_CHANGES they don't any more."""
+        with self._lock:
+            self._own[model] = changes
+            if changes == NO_CHANGES:
+                del self._own[model]
+            self._apply()
 
-    def verbose(self, message: str, level: int = 1) -> None:
-        if self.settings.verbose_level >= level:
-            self._write(LogLevel.VERBOSE, message, *_place(sys._getframe(1)))
+    def _apply(self) -> None:
+        self._models = {model: own.over(self.settings) for model, own in self._own.items()}
+        self.highest_verbosity = max(each.verbose_level for each in (self.settings, *self._models.values()))
 
-    def record(self, level: LogLevel, message: str, file: str, line: int) -> None:
-        if self._enabled(level):
-            self._write(level, message, file, line)
+    def changes_of(self, model: str) -> LevelChanges:
+        """How the levels of this model differ from the server's."""
+        return self._own.get(model, NO_CHANGES)
+
+    def levels_of(self, model: str) -> LogLevels:
+        """What counts for this model."""
+        return self._models.get(model, self.settings)
+
+    def about(self, model: str) -> "ModelLog":
+        """The same log for lines about one model, by that model's levels."""
+        return ModelLog(self, model)
 
     def table(self, table: str) -> None:
         """A table of several lines: an empty message, then the table as it is (JSON: one message that holds it)."""
@@ -84,54 +175,39 @@ class ServerLog:
         """Close the log file, if there is one. Later messages go nowhere."""
         with self._lock:
             self._sink.close()
-
-    def _enabled(self, level: LogLevel) -> bool:
-        settings = self.settings
-        if level is LogLevel.VERBOSE:
-            return settings.verbose_level >= 1
-        return {LogLevel.INFO: settings.info, LogLevel.WARNING: settings.warning, LogLevel.ERROR: settings.error}[level]
+            self._details.close()
 
     def _write(self, level: LogLevel, message: str, file: str, line: int, after: str = "") -> None:
-        text = _LINES.get(self.settings.format, _default_line)(
-            level, datetime.fromtimestamp(self._now(), UTC), self._pid, file, line, message
-        )
+        style = self.settings.format
+        shown = quoted(message) if self._escape or style == "json" else message
+        text = LINES[style](level, datetime.fromtimestamp(self._now(), UTC), self._pid, file, line, shown)
         data = f"{text}\n{after}\n\n" if after else f"{text}\n"
+        sink = self._sink if level in (LogLevel.WARNING, LogLevel.ERROR) else self._details
         with self._lock:
-            self._sink.write(data.encode(errors="backslashreplace"))
+            sink.write(data.encode(errors="backslashreplace"))
+
+
+class ModelLog(_LeveledLog):
+    """Lines about one model, in the log of its server."""
+
+    def __init__(self, log: ServerLog, model: str) -> None:
+        self._log = log
+        self._model = model
+
+    @property
+    def _levels(self) -> LogLevels:
+        return self._log.levels_of(self._model)
+
+    @property
+    def highest_verbosity(self) -> int:
+        return self._levels.verbose_level
+
+    def about(self, model: str) -> "ModelLog":
+        return self._log.about(model)
+
+    def _write(self, level: LogLevel, message: str, file: str, line: int) -> None:
+        self._log._write(level, message, file, line)
 
 
 def _place(frame: FrameType) -> tuple[str, int]:
     return os.path.basename(frame.f_code.co_filename), frame.f_lineno
-
-
-def _letter(level: LogLevel) -> str:
-    """Triton marks verbose lines as information."""
-    return "I" if level is LogLevel.VERBOSE else level[0]
-
-
-def _quoted(message: str) -> str:
-    """Escaped, so that a message can't forge a line of its own."""
-    return dumps(message, ensure_ascii=False)
-
-
-def _default_line(level: LogLevel, when: datetime, pid: int, file: str, line: int, message: str) -> str:
-    return f"{_letter(level)}{when:%m%d %H:%M:%S.%f} {pid} {file}:{line}] {_quoted(message)}"
-
-
-def _iso_line(level: LogLevel, when: datetime, pid: int, file: str, line: int, message: str) -> str:
-    return f"{when:%Y-%m-%dT%H:%M:%SZ} {_letter(level)} {pid} {file}:{line}] {_quoted(message)}"
-
-
-def _json_line(level: LogLevel, when: datetime, pid: int, file: str, line: int, message: str) -> str:
-    fields = {
-        "time": f"{when:%Y-%m-%dT%H:%M:%S.%fZ}",
-        "level": str(level),
-        "pid": pid,
-        "file": file,
-        "line": line,
-        "message": message,
-    }
-    return dumps(fields, ensure_ascii=False)
-
-
-_LINES = {"default": _default_line, "ISO8601": _iso_line, "json": _json_line}

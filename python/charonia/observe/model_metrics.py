@@ -5,10 +5,12 @@ sample is there from load on, with the value 0.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from charonia.observe import first_response
 from charonia.observe.exposition import Exposition, label_text
+from charonia.observe.metrics_config import MetricsOptions
 from charonia.observe.statistics import LATENCY_BOUNDS_S, Histogram, ModelStatistics
 
 if TYPE_CHECKING:
@@ -18,7 +20,8 @@ if TYPE_CHECKING:
 class MeasuredModel(Protocol):
     """One loaded model version, as metrics see it.
 
-    `pending_count` is the number of requests that wait for execution now.
+    `statistics` has what was counted by instances on CPUs and in front of all instances, `gpu_statistics` what
+    instances on a GPU have counted, by its UUID. `pending_count` is the number of requests that wait for execution now.
     """
 
     @property
@@ -27,6 +30,8 @@ class MeasuredModel(Protocol):
     def version(self) -> int: ...
     @property
     def statistics(self) -> ModelStatistics: ...
+    @property
+    def gpu_statistics(self) -> Mapping[str, ModelStatistics]: ...
     @property
     def pending_count(self) -> int: ...
     @property
@@ -47,56 +52,76 @@ DURATIONS = (
     ("nv_inference_compute_infer_duration_us", "Microseconds spent running the model, sum over successful requests"),
     ("nv_inference_compute_output_duration_us", "Microseconds spent splitting outputs, sum over successful requests"),
 )
+SUMMARIES = (
+    ("nv_inference_request_summary_us", "Microseconds from arrival to answer, of successful requests"),
+    ("nv_inference_queue_summary_us", "Microseconds spent waiting for execution, of successful requests"),
+    ("nv_inference_compute_input_summary_us", "Microseconds spent gathering inputs, of successful requests"),
+    ("nv_inference_compute_infer_summary_us", "Microseconds spent running the model, of successful requests"),
+    ("nv_inference_compute_output_summary_us", "Microseconds spent splitting outputs, of successful requests"),
+)
 FAILURES = ("nv_inference_request_failure", "Requests answered with an error, by the reason of the failure")
 PENDING = ("nv_inference_pending_request_count", "Requests waiting for execution now")
 LOAD = ("nv_model_load_duration_secs", "Seconds that loading the model version took")
+FIRST_RESPONSE = (first_response.NAME, "Milliseconds from arrival to the first response, errors too")
 LATENCY = ("charonia_request_latency_seconds", "Latency of successful requests: waiting, computing, and in all")
 
-NAMES = tuple(name for name, _ in (*COUNTS, *DURATIONS, FAILURES, PENDING, LOAD, LATENCY))
+NAMES = tuple(name for name, _ in (*COUNTS, *DURATIONS, *SUMMARIES, FAILURES, PENDING, LOAD, FIRST_RESPONSE, LATENCY))
+
+
+class _Summary(NamedTuple):
+    """Of one family: values at the quantiles, number and sum of all observations."""
+
+    values: list[float]
+    observed: int
+    total: int
+
+
+class _Buckets(NamedTuple):
+    """A histogram: upper bounds, counts (not cumulative), and the sum of all observations, in its unit."""
+
+    bounds: Sequence[float]
+    counts: tuple[int, ...]
+    total: float
 
 
 class _Reading(NamedTuple):
-    """The numbers of one model version at one moment, in the order of the tables above."""
+    """The numbers of one model version (on one GPU) at one moment, in the order of the tables above."""
 
     labels: str
     common: Mapping[str, str]
     counts: tuple[int, ...]
     durations_us: tuple[int, ...]
     failures: dict[str, int]
-    pending: int
-    load_s: float
-    phases: tuple[tuple[str, tuple[int, ...], int], ...]
+    summaries: tuple[_Summary, ...]
+    first_response: _Buckets | None
+    phases: tuple[tuple[str, _Buckets], ...]
 
 
-Labels = Callable[[MeasuredModel], Mapping[str, str]]
-"""Further labels of a model version, beside `model`, `version` and its metric tags: `gpu_uuid`."""
-
-
-def no_labels(model: MeasuredModel) -> Mapping[str, str]:
-    return {}
-
-
-def write_models(
-    out: Exposition, models: Sequence[MeasuredModel], *, counter_latencies: bool = True, labels: Labels = no_labels
-) -> None:
-    """Write all families for `models`. `counter_latencies` False leaves out the `_duration_us` counters."""
-    readings = [_read(model, labels(model)) for model in models]
-    for at, (name, text) in enumerate(COUNTS):
-        out.family(name, "counter", text)
-        for reading in readings:
-            out.sample(name, reading.labels, reading.counts[at])
+def write_models(out: Exposition, models: Sequence[MeasuredModel], options: MetricsOptions, now_ns: int) -> None:
+    """Write all families for `models`, those of latencies as `options` say."""
+    readings: list[_Reading] = []
+    for model in models:
+        common = _labels(model)
+        readings.append(_read(model.statistics, common, options, now_ns))
+        for uuid, counted in sorted(model.gpu_statistics.items()):
+            readings.append(_read(counted, {**common, "gpu_uuid": uuid}, options, now_ns))
+    _write_table(out, COUNTS, [(reading.labels, reading.counts) for reading in readings])
     _write_failures(out, readings)
-    for at, (name, text) in enumerate(DURATIONS if counter_latencies else ()):
-        out.family(name, "counter", text)
-        for reading in readings:
-            out.sample(name, reading.labels, reading.durations_us[at])
-    out.family(PENDING[0], "gauge", PENDING[1])
-    for reading in readings:
-        out.sample(PENDING[0], reading.labels, reading.pending)
-    out.family(LOAD[0], "gauge", LOAD[1])
-    for reading in readings:
-        out.sample(LOAD[0], reading.labels, reading.load_s)
+    if options.counter_latencies:
+        _write_table(out, DURATIONS, [(reading.labels, reading.durations_us) for reading in readings])
+    _write_gauges(out, models)
+    _write_summaries(out, readings, options.quantiles)
+    _write_first_responses(out, readings)
     _write_latency(out, readings)
+
+
+def _write_table(
+    out: Exposition, families: Sequence[tuple[str, str]], rows: Sequence[tuple[str, Sequence[int]]]
+) -> None:
+    for at, (name, text) in enumerate(families):
+        out.family(name, "counter", text)
+        for labels, values in rows:
+            out.sample(name, labels, values[at])
 
 
 def _write_failures(out: Exposition, readings: Sequence[_Reading]) -> None:
@@ -107,20 +132,47 @@ def _write_failures(out: Exposition, readings: Sequence[_Reading]) -> None:
             out.sample(name, label_text({**reading.common, "reason": reason}), count)
 
 
+def _write_gauges(out: Exposition, models: Sequence[MeasuredModel]) -> None:
+    labels = [label_text(_labels(model)) for model in models]
+    out.family(PENDING[0], "gauge", PENDING[1])
+    for shown, model in zip(labels, models, strict=True):
+        out.sample(PENDING[0], shown, model.pending_count)
+    out.family(LOAD[0], "gauge", LOAD[1])
+    for shown, model in zip(labels, models, strict=True):
+        out.sample(LOAD[0], shown, model.statistics.load_duration_ns / 1e9)
+
+
+def _write_summaries(out: Exposition, readings: Sequence[_Reading], quantiles: Sequence[float]) -> None:
+    for at, (name, text) in enumerate(SUMMARIES):
+        out.family(name, "summary", text)
+        for reading in readings:
+            if reading.summaries:
+                summary = reading.summaries[at]
+                out.summary(name, reading.labels, quantiles, *summary)
+
+
+def _write_first_responses(out: Exposition, readings: Sequence[_Reading]) -> None:
+    name, text = FIRST_RESPONSE
+    out.family(name, "histogram", text)
+    for reading in readings:
+        if reading.first_response is not None:
+            out.histogram(name, reading.labels, *reading.first_response)
+
+
 def _write_latency(out: Exposition, readings: Sequence[_Reading]) -> None:
     name, text = LATENCY
     out.family(name, "histogram", text)
     for reading in readings:
-        for phase, counts, sum_ns in reading.phases:
-            labels = label_text({**reading.common, "phase": phase})
-            out.histogram(name, labels, LATENCY_BOUNDS_S, counts, sum_ns / 1e9)
+        for phase, buckets in reading.phases:
+            out.histogram(name, label_text({**reading.common, "phase": phase}), *buckets)
 
 
-def _read(model: MeasuredModel, labels: Mapping[str, str]) -> _Reading:
+def _labels(model: MeasuredModel) -> dict[str, str]:
     tags = {f"_{_NOT_IN_LABELS.sub('_', key)}": value for key, value in model.config.metric_tags.items()}
-    common = {"model": model.name, "version": str(model.version), **tags, **labels}
-    counted = model.statistics
-    pending = model.pending_count
+    return {"model": model.name, "version": str(model.version), **tags}
+
+
+def _read(counted: ModelStatistics, common: Mapping[str, str], options: MetricsOptions, now_ns: int) -> _Reading:
     with counted.lock:
         durations = (
             counted.success,
@@ -135,15 +187,27 @@ def _read(model: MeasuredModel, labels: Mapping[str, str]) -> _Reading:
             (counted.success.count, counted.inference_count, counted.execution_count),
             tuple(duration.ns // 1000 for duration in durations),
             dict(counted.failures),
-            pending,
-            counted.load_duration_ns / 1e9,
+            _summaries(counted, options.quantiles, now_ns),
+            _first_response(counted),
             (
-                _phase("queue", counted.queue_latency),
-                _phase("compute", counted.compute_latency),
-                _phase("total", counted.total_latency),
+                ("queue", _phase(counted.queue_latency)),
+                ("compute", _phase(counted.compute_latency)),
+                ("total", _phase(counted.total_latency)),
             ),
         )
 
 
-def _phase(name: str, histogram: Histogram) -> tuple[str, tuple[int, ...], int]:
-    return name, tuple(histogram.counts), histogram.sum_ns
+def _summaries(counted: ModelStatistics, quantiles: Sequence[float], now_ns: int) -> tuple[_Summary, ...]:
+    if counted.summaries is None:
+        return ()
+    return tuple(_Summary(each.read(quantiles, now_ns), each.count, each.total) for each in counted.summaries.all)
+
+
+def _first_response(counted: ModelStatistics) -> _Buckets | None:
+    """The sum in whole milliseconds, as Triton's."""
+    first = counted.first_responses
+    return None if first is None else _Buckets(first.bounds_ms, tuple(first.counts), first.sum_ns // 1_000_000)
+
+
+def _phase(histogram: Histogram) -> _Buckets:
+    return _Buckets(LATENCY_BOUNDS_S, tuple(histogram.counts), histogram.sum_ns / 1e9)

@@ -8,9 +8,17 @@ import time
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from charonia.core.errors import FailureReason
+from charonia.core.errors import CharoniaError, FailureReason
 from charonia.core.request import InferRequest, Reply
+from charonia.observe.first_response import FirstResponses, bounds_of
+from charonia.observe.metrics_config import MetricsOptions
+from charonia.observe.stamps import Stamps
+from charonia.observe.summaries import LatencySummaries
+
+if TYPE_CHECKING:
+    from charonia.config.schema import ModelConfig
 
 # From the cost of one cheap request (0.1 ms) to a slow generation (60 s), about two a decade.
 LATENCY_BOUNDS_S = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60)
@@ -42,6 +50,15 @@ class BatchStatistics:
         self.compute_infer.add(count, infer_ns)
         self.compute_output.add(count, output_ns)
 
+    def merge(self, other: "BatchStatistics") -> None:
+        """Count what `other` has counted as well."""
+        for mine, its in (
+            (self.compute_input, other.compute_input),
+            (self.compute_infer, other.compute_infer),
+            (self.compute_output, other.compute_output),
+        ):
+            mine.add(its.count, its.ns)
+
 
 @dataclass(slots=True)
 class Histogram:
@@ -55,23 +72,19 @@ class Histogram:
         self.sum_ns += ns * times
 
 
-class Stamps:
-    """When the parts of one batch's execution began and ended, monotonic nanoseconds."""
-
-    __slots__ = ("compute_start_ns", "end_ns", "input_end_ns", "output_start_ns")
-
-    def __init__(self, compute_start_ns: int, input_end_ns: int, output_start_ns: int, end_ns: int) -> None:
-        self.compute_start_ns = compute_start_ns
-        self.input_end_ns = input_end_ns
-        self.output_start_ns = output_start_ns
-        self.end_ns = end_ns
-
-
 class ModelStatistics:
-    """Everything counted for one model version. Read it under `lock`, or accept values of neighbouring moments."""
+    """Everything counted for one model version. Read it under `lock`, or accept values of neighbouring moments.
 
-    def __init__(self) -> None:
+    Args:
+        summaries, first_responses: None where nobody asked for them.
+    """
+
+    def __init__(
+        self, summaries: LatencySummaries | None = None, first_responses: FirstResponses | None = None
+    ) -> None:
         self.lock = threading.Lock()
+        self.summaries = summaries
+        self.first_responses = first_responses
         self.inference_count = 0
         self.execution_count = 0
         self.last_inference_ms = 0
@@ -92,23 +105,25 @@ class ModelStatistics:
 
     def record_batch(self, stamps: Stamps, rows: int, replies: Sequence[Reply]) -> None:
         """A batch of `rows` rows along the batch dimension was executed; these of its requests got final replies."""
-        start_ns, end_ns = stamps.compute_start_ns, stamps.end_ns
-        input_ns = stamps.input_end_ns - start_ns
-        infer_ns = stamps.output_start_ns - stamps.input_end_ns
-        output_ns = end_ns - stamps.output_start_ns
         with self.lock:
             self.execution_count += 1
             self.last_inference_ms = time.time_ns() // 1_000_000
             batch = self.batches.get(rows)
             if batch is None:
                 batch = self.batches[rows] = BatchStatistics()
-            batch.add(1, input_ns, infer_ns, output_ns)
+            batch.add(1, stamps.input_ns, stamps.infer_ns, stamps.output_ns)
             self._add_replies(stamps, replies)
 
     def record_later(self, stamps: Stamps, replies: Sequence[Reply]) -> None:
         """Further requests of a batch that is counted already got final replies."""
         with self.lock:
             self._add_replies(stamps, replies)
+
+    def record_responses(self, replies: Sequence[Reply], now_ns: int) -> None:
+        """These replies leave now, final or not. Need not be called where there is no `first_responses`."""
+        if self.first_responses is not None:
+            with self.lock:
+                self.first_responses.record(replies, now_ns)
 
     def _add_replies(self, stamps: Stamps, replies: Sequence[Reply]) -> None:
         """Successes add their durations; errors count as failures."""
@@ -118,7 +133,7 @@ class ModelStatistics:
         for reply in replies:
             request = reply.request
             if reply.error is not None:
-                self._fail(reply.error.failure_reason, end_ns - request.arrival_ns)
+                self._fail(_reason_of(reply.error, request), end_ns - request.arrival_ns)
                 continue
             waited, total = start_ns - request.queue_start_ns, end_ns - request.arrival_ns
             succeeded += 1
@@ -135,15 +150,59 @@ class ModelStatistics:
         self.compute_latency.observe(end_ns - start_ns, succeeded)
         self.success.add(succeeded, total_ns)
         self.queue.add(succeeded, queue_ns)
-        self.compute_input.add(succeeded, (stamps.input_end_ns - start_ns) * succeeded)
-        self.compute_infer.add(succeeded, (stamps.output_start_ns - stamps.input_end_ns) * succeeded)
-        self.compute_output.add(succeeded, (end_ns - stamps.output_start_ns) * succeeded)
+        self.compute_input.add(succeeded, stamps.input_ns * succeeded)
+        self.compute_infer.add(succeeded, stamps.infer_ns * succeeded)
+        self.compute_output.add(succeeded, stamps.output_ns * succeeded)
+        if self.summaries is not None:
+            self.summaries.record(stamps, [reply.request for reply in replies if reply.error is None])
 
     def record_failure(self, request: InferRequest, reason: str, now_ns: int) -> None:
         """A request that the queue accepted or refused ended before it was executed."""
         with self.lock:
             self._fail(reason, now_ns - request.arrival_ns)
+            if self.first_responses is not None and request.queue_start_ns:  # it was accepted
+                self.first_responses.observe(now_ns - request.arrival_ns)
 
     def _fail(self, reason: str, duration_ns: int) -> None:
         self.failures[reason] += 1
         self.fail.add(1, duration_ns)
+
+    def add(self, other: "ModelStatistics") -> None:
+        """Count what `other` has counted as well, but for its histograms and summaries."""
+        with other.lock:
+            self.inference_count += other.inference_count
+            self.execution_count += other.execution_count
+            self.last_inference_ms = max(self.last_inference_ms, other.last_inference_ms)
+            for name in _DURATIONS:
+                duration = getattr(other, name)
+                getattr(self, name).add(duration.count, duration.ns)
+            for reason, count in other.failures.items():
+                self.failures[reason] += count
+            for rows, batch in other.batches.items():
+                self.batches.setdefault(rows, BatchStatistics()).merge(batch)
+
+
+_DURATIONS = (
+    "success",
+    "fail",
+    "queue",
+    "compute_input",
+    "compute_infer",
+    "compute_output",
+    "cache_hit",
+    "cache_miss",
+)
+
+
+def new_statistics(options: MetricsOptions, config: "ModelConfig") -> ModelStatistics:
+    """For one model version (on one GPU): with what `--metrics-config` and its own configuration ask for."""
+    return ModelStatistics(
+        LatencySummaries() if options.summary_latencies else None,
+        FirstResponses(bounds_of(config)) if options.histogram_latencies else None,
+    )
+
+
+def _reason_of(error: CharoniaError, request: InferRequest) -> str:
+    """Whatever a model answers with, it is a failure of the model, unless the client had gone before."""
+    cancelled = request.cancelled and error.failure_reason == FailureReason.CANCELED
+    return FailureReason.CANCELED if cancelled else FailureReason.BACKEND

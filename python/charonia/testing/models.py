@@ -19,6 +19,7 @@ class FakeModel:
     statistics: ModelStatistics = field(default_factory=ModelStatistics)
     live_instances: int = 1
     pending_count: int = 0
+    gpu_statistics: dict[str, ModelStatistics] = field(default_factory=dict)
 
     def retire(self) -> None: ...
 

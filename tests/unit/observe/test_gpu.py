@@ -1,9 +1,9 @@
+import sys
 from types import SimpleNamespace
 
-import pytest
-
+from charonia.core.log import SilentLog
 from charonia.observe.exposition import Exposition
-from charonia.observe.gpu import Gpu, GpuMetrics, visible_handles
+from charonia.observe.gpu import Gpu, GpuMetrics, open_gpu_metrics
 
 
 class NVMLError(Exception):
@@ -18,14 +18,14 @@ class FakeNvml:
     def __init__(self):
         self.reads = 0
 
-    def nvmlDeviceGetCount(self):  # noqa: N802
-        return 2
-
-    def nvmlDeviceGetHandleByIndex(self, number):  # noqa: N802
-        return number
+    def nvmlInit(self):  # noqa: N802
+        pass
 
     def nvmlDeviceGetHandleByUUID(self, uuid):  # noqa: N802
-        return {b"GPU-a": 0, b"GPU-b": 1}[uuid]
+        handles = {b"GPU-a": 0, b"GPU-b": 1}
+        if uuid not in handles:
+            raise NVMLError
+        return handles[uuid]
 
     def nvmlDeviceGetUtilizationRates(self, handle):  # noqa: N802
         self.reads += 1
@@ -53,11 +53,15 @@ class Hand:
         return self.ns
 
 
-def test_families_and_labels():
-    metrics = GpuMetrics(FakeNvml(), (Gpu("GPU-a", 0, 2_000), Gpu("GPU-b", 1, 0)), Hand(), 100)
+def text_of(metrics):
     out = Exposition()
     metrics.write(out)
-    assert [line for line in out.text().splitlines() if not line.startswith("#")] == [
+    return out.text()
+
+
+def test_families_and_labels():
+    metrics = GpuMetrics(FakeNvml(), (Gpu("GPU-a", 0, 2_000), Gpu("GPU-b", 1, 0)), Hand(), 100)
+    assert [line for line in text_of(metrics).splitlines() if not line.startswith("#")] == [
         'nv_gpu_utilization{gpu_uuid="GPU-a"} 0.25',
         'nv_gpu_utilization{gpu_uuid="GPU-b"} 0.26',
         'nv_gpu_memory_total_bytes{gpu_uuid="GPU-a"} 1000',
@@ -81,9 +85,19 @@ def test_gpus_are_read_once_an_interval():
     assert nvml.reads == 2
 
 
-@pytest.mark.parametrize(
-    ("visible", "handles"),
-    [(None, [0, 1]), ("1", [1]), ("1, 0", [1, 0]), ("", []), ("-1", []), ("0,-1,1", [0]), ("7", []), ("GPU-b", [1])],
-)
-def test_visible_devices(visible, handles):
-    assert visible_handles(FakeNvml(), visible) == handles
+def test_the_visible_gpus_are_opened_by_their_uuids(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pynvml", FakeNvml())
+    clock = Hand()
+    metrics = open_gpu_metrics(["GPU-b"], clock, 100, SilentLog())
+    assert metrics is not None
+    assert 'nv_gpu_utilization{gpu_uuid="GPU-b"} 0.26' in text_of(metrics)
+    assert 'nv_energy_consumption{gpu_uuid="GPU-b"} 0\n' in text_of(metrics)  # since the server started
+    assert "GPU-a" not in text_of(metrics)
+
+
+def test_without_gpus_or_nvml_there_are_no_gpu_metrics(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    assert open_gpu_metrics(["GPU-a"], Hand(), 100, SilentLog()) is None
+    monkeypatch.setitem(sys.modules, "pynvml", FakeNvml())
+    assert open_gpu_metrics([], Hand(), 100, SilentLog()) is None
+    assert open_gpu_metrics(["GPU-none"], Hand(), 100, SilentLog()) is None

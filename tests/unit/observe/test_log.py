@@ -7,7 +7,8 @@ import re
 import pytest
 
 from charonia.core.log import LogLevel
-from charonia.observe.log import _LINES, LogSettings, ServerLog
+from charonia.observe.log import NO_CHANGES, LogLevels, LogSettings, LevelChanges, ServerLog
+from charonia.observe.log_lines import LINES
 from charonia.observe.sink import DescriptorSink
 from charonia.options import LOG_FORMATS
 
@@ -74,7 +75,7 @@ def test_levels_can_be_switched_while_it_runs() -> None:
     made.record(LogLevel.INFO, "no", "model.py", 1)
     assert lines.text == ""
     made.verbose("yes")
-    made.settings.info = True
+    made.change(LogSettings(warning=False, verbose_level=1))
     made.record(LogLevel.INFO, "also", "model.py", 7)
     assert re.findall(r'(\S+):\d+\] "(\w+)"', lines.text) == [("test_log.py", "yes"), ("model.py", "also")]
     assert "model.py:7]" in lines.text
@@ -117,4 +118,81 @@ def test_a_stalled_reader_loses_lines_and_is_told_later() -> None:
 
 
 def test_every_format_of_the_flag_has_its_line():
-    assert set(_LINES) == set(LOG_FORMATS)
+    assert set(LINES) == set(LOG_FORMATS)
+
+
+HOSTILE = (
+    '\nI1129 15:50:53.381695 1 forged.cc:1] "forged"',
+    "\r\x1b[2J\x1b[31mred\x9b31m\x07\x00\x7f\x85",
+    "line\u2028separator\u2029 and \u202eturned\u2066",
+    "half \ud800 of a pair",
+)
+
+
+@pytest.mark.parametrize("style", LOG_FORMATS)
+@pytest.mark.parametrize("text", HOSTILE)
+def test_nothing_can_forge_a_line_or_steer_a_terminal(style: str, text: str) -> None:
+    made, lines = log(format=style)
+    made.info(f"request '{text}'")
+    (line,) = lines.text.splitlines()
+    assert line.isprintable()
+    message = json.loads(line)["message"] if style == "json" else json.loads(line[line.index("]") + 2 :])
+    assert message == f"request '{text}'"
+
+
+def test_messages_may_be_written_as_they_are() -> None:
+    lines = Lines()
+    ServerLog(LogSettings(), lines, lambda: MOMENT_S, escape=False).info('two\n"lines"')
+    assert lines.text.endswith('] two\n"lines"\n')
+
+
+def test_details_may_go_elsewhere() -> None:
+    trouble, details = Lines(), Lines()
+    made = ServerLog(LogSettings(verbose_level=1), trouble, details=details)
+    for say in (made.info, made.verbose, made.warning, made.error):
+        say("message")
+    made.table("+--+")
+    assert re.findall("^[A-Z]", details.text, re.MULTILINE) == ["I", "I", "I"]
+    assert re.findall("^[A-Z]", trouble.text, re.MULTILINE) == ["W", "E"]
+
+
+def test_a_model_may_have_levels_of_its_own() -> None:
+    made, lines = log(info=False)
+    about = made.about("m")
+    made.change_model("m", LevelChanges(info=True, error=False, verbose_level=2))
+    about.info("told")
+    about.error("silenced")
+    about.verbose("detail", level=2)
+    about.record(LogLevel.INFO, "by the model", "model.py", 3)
+    made.info("silent")
+    made.about("other").info("silent")
+    assert re.findall(r'(\S+):\d+\] "(.+)"', lines.text) == [
+        ("test_log.py", "told"),
+        ("test_log.py", "detail"),
+        ("model.py", "by the model"),
+    ]
+
+
+def test_what_a_model_leaves_open_follows_the_server() -> None:
+    made, _ = log()
+    made.change_model("m", LevelChanges(verbose_level=3))
+    made.change(LogSettings(warning=False))
+    assert made.levels_of("m") == LogLevels(warning=False, verbose_level=3)
+    assert (made.highest_verbosity, made.about("m").highest_verbosity, made.about("n").highest_verbosity) == (3, 3, 0)
+    made.change_model("m", NO_CHANGES)
+    assert made.levels_of("m") == made.settings
+    assert made.highest_verbosity == 0
+
+
+def test_the_format_changes_while_it_runs_and_the_file_does_not(tmp_path: object) -> None:
+    path = f"{tmp_path}/server.log"
+    made = ServerLog(LogSettings(file=path))
+    made.info("one")
+    made.change(LogSettings(format="ISO8601", file="elsewhere"))
+    made.info("two")
+    made.close()
+    assert made.settings == LogSettings(format="ISO8601", file=path)
+    with open(path) as text:
+        first, second = text
+    assert first.startswith("I")
+    assert re.match(r"\d{4}-\d\d-\d\dT", second)

@@ -4,8 +4,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from charonia.config.schema import ModelConfig
 from charonia.core.errors import InvalidArgumentError
 from charonia.observe.custom_metrics import MetricKind
-from charonia.observe.metrics import OWN_NAMES, Metrics, MetricsOptions, parse_metrics_config
-from charonia.observe.statistics import Duration
+from charonia.observe.metrics import OWN_NAMES, Metrics
+from charonia.observe.metrics_config import MetricsOptions
+from charonia.observe.statistics import Duration, ModelStatistics
 from charonia.testing.models import FakeModel
 
 COUNTERS = (
@@ -20,12 +21,19 @@ COUNTERS = (
 )
 
 
+class Hand:
+    ns = 0
+
+    def now_ns(self):
+        return self.ns
+
+
 def families(text):
     return {family.name: family for family in text_string_to_metric_families(text)}
 
 
 def text_of(*models, **options):
-    return Metrics(lambda: models, MetricsOptions(**options)).text()
+    return Metrics(lambda: models, MetricsOptions(**options), Hand()).text()
 
 
 def test_everything_is_there_and_zero_from_load_on():
@@ -100,17 +108,40 @@ def test_counter_latencies_can_be_left_out():
     assert "nv_model_load_duration_secs" in text
 
 
-def test_tags_of_the_config_and_further_labels_are_sorted_in():
+def test_tags_of_the_config_are_labels():
     config = ModelConfig()
     config.metric_tags["team.x"] = 'a"b\\c\n'
-    text = Metrics(lambda: [FakeModel("m", 1, config)], MetricsOptions(), labels=lambda model: {"gpu_uuid": "G"}).text()
-    assert r'nv_inference_count{_team_x="a\"b\\c\n",gpu_uuid="G",model="m",version="1"} 0' in text
+    text = text_of(FakeModel("m", 1, config))
+    assert r'nv_inference_count{_team_x="a\"b\\c\n",model="m",version="1"} 0' in text
     (sample,) = families(text)["nv_inference_count"].samples
     assert sample.labels["_team_x"] == 'a"b\\c\n'
 
 
+def test_what_gpus_count_has_their_label():
+    on_gpu = ModelStatistics()
+    on_gpu.inference_count = 7
+    text = text_of(FakeModel("m", pending_count=2, gpu_statistics={"GPU-a": on_gpu}))
+    samples = families(text)["nv_inference_count"].samples
+    assert [(sample.labels.get("gpu_uuid"), sample.value) for sample in samples] == [(None, 0), ("GPU-a", 7)]
+    assert 'nv_inference_request_failure{gpu_uuid="GPU-a",model="m",reason="OTHER",version="1"} 0' in text
+    # What waits does not wait for one of them.
+    (pending,) = families(text)["nv_inference_pending_request_count"].samples
+    assert pending.value == 2
+
+
+def test_metrics_of_models_come_and_go_with_them():
+    models = []
+    metrics = Metrics(lambda: models, MetricsOptions(summary_latencies=True, histogram_latencies=True), Hand())
+    without = metrics.text()
+    assert "nv_inference" not in without
+    models.append(FakeModel("m"))
+    assert "nv_inference_count" in metrics.text()
+    models.clear()
+    assert metrics.text() == without
+
+
 def test_the_servers_own_families_are_reserved():
-    metrics = Metrics(lambda: [FakeModel("m")], MetricsOptions())
+    metrics = Metrics(lambda: [FakeModel("m")], MetricsOptions(), Hand())
     written = set(families(metrics.text())) | {"nv_cpu_utilization", "nv_gpu_power_usage"}
     assert written <= OWN_NAMES
     with pytest.raises(InvalidArgumentError, match="server's own"):
@@ -122,21 +153,8 @@ def test_custom_metrics_and_parts_are_in_the_output():
         def write(self, out):
             out.single("part_total", "gauge", "p", 1)
 
-    metrics = Metrics(list, MetricsOptions(), [Part()], pinned_memory=lambda: (10, 3))
+    metrics = Metrics(list, MetricsOptions(), Hand(), [Part()])
     metrics.custom.family("mine", "m", MetricKind.GAUGE).metric({}).set(2.5)
     text = metrics.text()
     assert "part_total 1\n" in text
     assert "mine 2.5\n" in text
-    assert "nv_pinned_memory_pool_used_bytes 3\n" in text
-
-
-def test_metrics_config():
-    assert parse_metrics_config({}) == MetricsOptions()
-    options = parse_metrics_config(
-        {"counter_latencies": "false", "summary_latencies": "TRUE", "summary_quantiles": "0.5:0.05"}
-    )
-    assert options == MetricsOptions(counter_latencies=False, summary_latencies=True, summary_quantiles="0.5:0.05")
-    with pytest.raises(InvalidArgumentError, match="counter_latencies is true or false, got 'no'"):
-        parse_metrics_config({"counter_latencies": "no"})
-    with pytest.raises(InvalidArgumentError, match="'nope'"):
-        parse_metrics_config({"nope": "true"})
