@@ -82,7 +82,6 @@ class InstanceSpec:
     kind: str
     device: str
     cpu_threads: int
-    host_policy: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,8 +56,7 @@ def place(config: ModelConfig, devices: Devices, cpu_threads: int, log: Log) -> 
             continue
         for number in range(group.count or 1):
             specs += [
-                InstanceSpec(f"{group_name}_{number}", where.kind, device, cpu_threads, group.host_policy)
-                for device in where.devices
+                InstanceSpec(f"{group_name}_{number}", where.kind, device, cpu_threads) for device in where.devices
             ]
     return specs
 
