@@ -1,6 +1,7 @@
 """The rules that a configuration must keep; every broken one is found, not only the first. They are Triton's rules."""
 
 from charonia.config.findings import Finding
+from charonia.config.metric_control import check_metric_control
 from charonia.config.places import NO_PLACES, Places
 from charonia.config.platforms import ENSEMBLE, platforms, rule_for_platform, rules_for_backend
 from charonia.config.report import Report
@@ -30,7 +31,7 @@ def validate(
     check_instance_groups(config, report)
     check_ensemble(config, report)
     _check_response_cache(config, report)
-    _check_metrics(config, report)
+    check_metric_control(config, report)
     return report.findings
 
 
@@ -87,12 +88,3 @@ def _check_response_cache(config: ModelConfig, report: Report) -> None:
         report.error("response_cache", "the response cache does not serve models with sequence_batching", remedy)
     if config.model_transaction_policy.decoupled:
         report.error("response_cache", "the response cache does not serve decoupled models", remedy)
-
-
-def _check_metrics(config: ModelConfig, report: Report) -> None:
-    for index, control in enumerate(config.model_metrics.metric_control):
-        path = f"model_metrics.metric_control[{index}]"
-        if not control.metric_identifier.family:
-            report.error(path, "a metric_control names no metric", 'write metric_identifier { family: "…" }')
-        if not control.histogram_options.buckets:
-            report.error(path, "a metric_control has no buckets", "write histogram_options { buckets: [ 0.1, 1 ] }")

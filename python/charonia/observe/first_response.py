@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
+from charonia.config.metric_control import FIRST_RESPONSE, buckets_of
 from charonia.core.request import InferRequest, Reply
 
 if TYPE_CHECKING:
     from charonia.config.schema import ModelConfig
 
-NAME = "nv_inference_first_response_histogram_ms"
 DEFAULT_BOUNDS_MS = (100.0, 500.0, 2000.0, 5000.0)
 
 
@@ -48,9 +48,5 @@ class FirstResponses:
 
 
 def bounds_of(config: "ModelConfig") -> Sequence[float]:
-    """The buckets that `model_metrics` of the configuration asks for, or Triton's."""
-    bounds: Sequence[float] = DEFAULT_BOUNDS_MS
-    for control in config.model_metrics.metric_control:
-        if control.metric_identifier.family == NAME:
-            bounds = tuple(control.histogram_options.buckets)
-    return bounds
+    """The buckets that the model's configuration asks for, or Triton's."""
+    return buckets_of(config, FIRST_RESPONSE) or DEFAULT_BOUNDS_MS

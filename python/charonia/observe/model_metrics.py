@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from charonia.observe import first_response
+from charonia.config.metric_control import FIRST_RESPONSE as FIRST_RESPONSE_NAME
 from charonia.observe.exposition import Exposition, label_text
 from charonia.observe.metrics_config import MetricsOptions
 from charonia.observe.statistics import LATENCY_BOUNDS_S, Histogram, ModelStatistics
@@ -62,7 +62,7 @@ SUMMARIES = (
 FAILURES = ("nv_inference_request_failure", "Requests answered with an error, by the reason of the failure")
 PENDING = ("nv_inference_pending_request_count", "Requests waiting for execution now")
 LOAD = ("nv_model_load_duration_secs", "Seconds that loading the model version took")
-FIRST_RESPONSE = (first_response.NAME, "Milliseconds from arrival to the first response, errors too")
+FIRST_RESPONSE = (FIRST_RESPONSE_NAME, "Milliseconds from arrival to the first response, errors too")
 LATENCY = ("charonia_request_latency_seconds", "Latency of successful requests: waiting, computing, and in all")
 
 NAMES = tuple(name for name, _ in (*COUNTS, *DURATIONS, *SUMMARIES, FAILURES, PENDING, LOAD, FIRST_RESPONSE, LATENCY))

@@ -43,7 +43,7 @@ BROKEN = [
     ("response_cache { enable: true } model_transaction_policy { decoupled: true }", "c:1:1: the response cache does not serve decoupled models; remove response_cache { enable: true }"),
     ("response_cache { enable: true } sequence_batching { }", "c:1:1: the response cache does not serve models with sequence_batching; remove response_cache { enable: true }"),
     ('model_metrics { metric_control { histogram_options { buckets: 1 } } }', 'c:1:17: a metric_control names no metric; write metric_identifier { family: "…" }'),
-    ('model_metrics { metric_control { metric_identifier { family: "f" } } }', "c:1:17: a metric_control has no buckets; write histogram_options { buckets: [ 0.1, 1 ] }"),
+    ('model_metrics { metric_control { metric_identifier { family: "nv_inference_first_response_histogram_ms" } } }', "c:1:17: a metric_control has no buckets; write histogram_options { buckets: [ 0.1, 1 ] }"),
     # Inputs and outputs
     ("input { data_type: TYPE_FP32 dims: 1 }", "c:1:1: input number 1 has no name; write name: \"…\""),
     ('input { name: "a" dims: 1 }', "c:1:1: input 'a' has no data_type; write data_type: TYPE_FP32, or what the model has"),

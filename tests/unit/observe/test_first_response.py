@@ -1,9 +1,10 @@
 import pytest
 
+from charonia.config.metric_control import FIRST_RESPONSE
 from charonia.config.schema import ModelConfig
 from charonia.core.errors import QueueFullError
 from charonia.core.request import Reply
-from charonia.observe.first_response import DEFAULT_BOUNDS_MS, NAME, FirstResponses, bounds_of
+from charonia.observe.first_response import DEFAULT_BOUNDS_MS, FirstResponses, bounds_of
 from charonia.observe.statistics import ModelStatistics
 from charonia.testing.requests import KeptReplies, make_request
 
@@ -55,6 +56,6 @@ def test_buckets_of_the_configuration():
     other.histogram_options.buckets.extend([1, 2])
     assert bounds_of(config) == DEFAULT_BOUNDS_MS
     own = config.model_metrics.metric_control.add()
-    own.metric_identifier.family = NAME
+    own.metric_identifier.family = FIRST_RESPONSE
     own.histogram_options.buckets.extend([-1, 0.0, 1, 2.5])
     assert bounds_of(config) == (-1, 0, 1, 2.5)
