@@ -58,7 +58,7 @@ class InstanceRunner:
 
     def _run(self) -> None:
         try:
-            while (requests := self._source.next_batch(self._bell)) is not None:
+            while (requests := self._source.next_batch(self._bell, self)) is not None:
                 self._execute(requests)
         except BaseException as error:
             self._on_death(self.spec.name, error)

@@ -38,6 +38,10 @@ class Bell(Protocol):
 class BatchSource(Protocol):
     """Where an instance pulls its work from: the pulling side of a scheduler."""
 
-    def next_batch(self, bell: Bell) -> Sequence[InferRequest] | None:
-        """Block until there is a batch for this instance, which the caller owns then; None when there is no more."""
+    def next_batch(self, bell: Bell, seat: object) -> Sequence[InferRequest] | None:
+        """Block until there is a batch for this instance, which the caller owns then; None when there is no more.
+
+        Args:
+            seat: who asks; the same object each time.
+        """
         ...

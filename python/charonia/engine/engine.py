@@ -27,17 +27,24 @@ class Engine:
 
     def submit(self, request: InferRequest) -> None:
         try:
-            try:
-                self._find(request).submit(request)
-            except RetiredError:
-                # A reload came between the two. Whoever retires a version has published what takes its place.
-                self._find(request).submit(request)
+            self._submit(request)
         except CharoniaError as error:
             refuse(request, error)
         except Exception as error:
             # A bug, but it must not end the thread that submits, and with it every other request.
             sentence = f"the request to model '{request.model_name}' failed by a fault of the server: {error!r}"
             refuse(request, InternalError(sentence))
+
+    def _submit(self, request: InferRequest) -> None:
+        model = self._find(request)
+        while True:
+            try:
+                return model.submit(request)
+            except RetiredError:
+                # A reload came between the two. Whoever retires a version has published what takes its place.
+                retired, model = model, self._find(request)
+                if model is retired:
+                    raise
 
     def _find(self, request: InferRequest) -> ModelVersion:
         model = self._directory.find(request.model_name, request.model_version)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from charonia.backends.arranging import OutputArranger
-from charonia.backends.base import BackendInstance, BackendModel, InstanceSpec
+from charonia.backends.base import BackendInstance, BackendModel, InstanceSpec, MortalInstance
 from charonia.backends.instance import InstanceRunner
 from charonia.config.io import io_specs
 from charonia.core.clock import Clock
@@ -59,6 +59,7 @@ class ModelVersion:
         backend_model: owned from here on; closed by `stop`.
         specs: the instances to make.
         bell: what idle instances wait at; route: the number under which the wire knows that bell, 0 for none.
+        on_closed: called once everything is freed, also when the constructor fails.
 
     Raises (from the constructor, having freed everything):
         CharoniaError: an instance could not be made.
@@ -75,6 +76,7 @@ class ModelVersion:
         bell: Bell,
         route: int,
         services: ModelServices,
+        on_closed: Callable[[], None] = lambda: None,
     ) -> None:
         self.name = name
         self.version = version
@@ -94,35 +96,60 @@ class ModelVersion:
         self._in_flight = 0
         self._idle = threading.Condition(self._lock)
         self._retired = False
+        self._closed = False
+        self._on_closed = on_closed
+        self._bell = bell
         self.scheduler = build_scheduler(
             config, services.clock, services.timer, services.submitter, bell, self._count_refusal, services.start_at
         )
         keeps_order = config.dynamic_batching.preserve_ordering
         self._order = ReplyOrder() if keeps_order else None
-        self.instances = self._make_instances(specs, bell)
-
-    def _make_instances(self, specs: Sequence[InstanceSpec], bell: Bell) -> list[InstanceRunner]:
-        made: list[InstanceRunner] = []
         try:
-            for spec, instance in zip(specs, create_all(self._backend_model, specs), strict=True):
-                made.append(
-                    InstanceRunner(
-                        instance,
-                        spec,
-                        self.name,
-                        self.scheduler,
-                        bell,
-                        self._arranger,
-                        self._statistics_of(spec.device),
-                        self._services.clock,
-                        self._services.on_death,
-                        self._services.log,
-                    )
-                )
+            self.instances: Sequence[InstanceRunner] = self.make_instances(specs)
         except BaseException:
-            self._backend_model.close()
+            self._close()
             raise
-        return made
+
+    def make_instances(self, specs: Sequence[InstanceSpec]) -> list[InstanceRunner]:
+        """Instances of this model that don't pull yet, the caller's until `adopt` takes them.
+
+        Raises:
+            CharoniaError: one could not be made; none is left behind then.
+        """
+        services = self._services
+        return [
+            InstanceRunner(
+                instance,
+                spec,
+                self.name,
+                self.scheduler,
+                self._bell,
+                self._arranger,
+                self._statistics_of(spec.device),
+                services.clock,
+                services.on_death,
+                services.log,
+            )
+            for spec, instance in zip(specs, create_all(self._backend_model, specs), strict=True)
+        ]
+
+    def adopt(self, config: "ModelConfig", kept: Sequence[InstanceRunner], added: Sequence[InstanceRunner]) -> bool:
+        """Serve with these instances: `kept` of the present ones, and `added`, which start. The others end; this waits
+        for them. False when the version is being unloaded: then nothing was done, and `added` are still the caller's.
+        """
+        with self._lock:
+            if self._retired:
+                return False
+            leaving = [runner for runner in self.instances if runner not in kept]
+            self.instances = (*kept, *added)
+            self.config = config
+        for runner in added:
+            runner.start()
+        if leaving:
+            self.scheduler.dismiss(leaving)
+            for runner in leaving:
+                runner.join()
+        return True
 
     def _statistics_of(self, device: str) -> ModelStatistics:
         """Where the instances on `device` count: Triton's metrics tell GPUs apart."""
@@ -139,6 +166,12 @@ class ModelVersion:
     @property
     def live_instances(self) -> int:
         return sum(runner.alive for runner in self.instances)
+
+    @property
+    def failure(self) -> str | None:
+        """Why an instance was given up for good, and the version with it; None when none was."""
+        instances = (runner.instance for runner in self.instances)
+        return next((each.failure for each in instances if isinstance(each, MortalInstance) and each.failure), None)
 
     @property
     def pending_count(self) -> int:
@@ -181,10 +214,15 @@ class ModelVersion:
     def in_flight(self) -> int:
         return self._in_flight
 
+    def hasten(self) -> None:
+        """Let no request wait for others to come any more: few will."""
+        self.scheduler.hasten()
+
     def retire(self) -> None:
         """Take no new requests."""
         with self._lock:
             self._retired = True
+        self.hasten()
 
     def wait_idle(self, timeout_s: float) -> bool:
         """Wait until no request is unsettled. False if the time ran out."""
@@ -192,14 +230,24 @@ class ModelVersion:
             return self._idle.wait_for(lambda: not self._in_flight, timeout_s)
 
     def stop(self, timeout_s: float) -> bool:
-        """Settle what waits, end the instances, free the model. False: an instance is still busy and left behind."""
+        """Settle what waits, end the instances, free the model. False: an instance is still busy and left behind.
+
+        May be called again, also by several threads.
+        """
         self.retire()
         self.scheduler.stop()
         deadline = time.monotonic() + timeout_s
-        ended = [runner.join(max(0.0, deadline - time.monotonic())) for runner in self.instances]
-        if all(ended):
+        ended = all([runner.join(max(0.0, deadline - time.monotonic())) for runner in self.instances])
+        if ended:
+            self._close()
+        return ended
+
+    def _close(self) -> None:
+        with self._lock:
+            closed, self._closed = self._closed, True
+        if not closed:
             self._backend_model.close()
-        return all(ended)
+            self._on_closed()
 
     def _count_refusal(self, request: InferRequest, error: CharoniaError) -> None:
         self.statistics.record_failure(request, error.failure_reason, self._services.clock.now_ns())

@@ -4,7 +4,7 @@ Who owns a request: the caller until `enqueue` returns; the scheduler until `nex
 because it was cancelled or timed out; then whoever called `next_batch`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from charonia.core.protocols import Bell
@@ -22,8 +22,14 @@ class Scheduler(Protocol):
             UnavailableError: the scheduler was stopped.
         """
 
-    def next_batch(self, bell: Bell) -> Sequence[InferRequest] | None:
-        """Block until the policy releases a batch for this instance; None after `stop`."""
+    def next_batch(self, bell: Bell, seat: object) -> Sequence[InferRequest] | None:
+        """Block until the policy releases a batch for this instance; None after `stop`, and once `seat` was dismissed."""
+
+    def dismiss(self, seats: Iterable[object]) -> None:
+        """These instances get no more batches: each `next_batch` of theirs ends with None."""
+
+    def hasten(self) -> None:
+        """From now on no request waits for others to come: the last ones have come, or nearly so."""
 
     def cancel(self, request: InferRequest) -> None:
         """Settle the request with CancelledError if it is still waiting here."""

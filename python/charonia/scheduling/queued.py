@@ -2,7 +2,7 @@
 
 import heapq
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from charonia.core.clock import Clock
 from charonia.core.errors import CancelledError, CharoniaError, QueueTimeoutError, UnavailableError
@@ -13,6 +13,9 @@ from charonia.scheduling.queue import ONE_LEVEL, PriorityLevels, RequestQueue, r
 from charonia.scheduling.timer import Timer
 
 Refused = Callable[[InferRequest, CharoniaError], None]
+
+# Later than any request may wait for others.
+_END_OF_TIME_NS = 2**63
 
 
 class QueuedScheduler:
@@ -52,6 +55,8 @@ class QueuedScheduler:
         self._rung = 0  # of those, how many have been rung and have not come back yet
         self._growing = NOTHING
         self._armed: list[int] = []  # when the timer calls, a heap
+        self._dismissed: set[object] = set()
+        self._hastened = False
         self._stopped = False
 
     @property
@@ -95,23 +100,23 @@ class QueuedScheduler:
         self._rung += 1
         return True
 
-    def next_batch(self, bell: Bell) -> Sequence[InferRequest] | None:
+    def next_batch(self, bell: Bell, seat: object = None) -> Sequence[InferRequest] | None:
         arrived = bell.poll()
         while True:
             for request in arrived:
                 self._submitter.submit(request)
-            decision = self._decide()
+            decision = self._decide(seat)
             if decision is None:
                 return None
             if decision.batch:
                 return decision.batch
             arrived = self._wait(bell, decision)
 
-    def _decide(self) -> Decision | None:
+    def _decide(self, seat: object) -> Decision | None:
         """A batch, taken out of the queue; or, for an instance that is idle from now on, when to look again."""
         now_ns = self._clock.now_ns()
         with self._lock:
-            if self._stopped:
+            if self._stopped or seat in self._dismissed:
                 return None
             rejected = self._queue.expire(now_ns)
             decision = self._released(now_ns)
@@ -130,6 +135,8 @@ class QueuedScheduler:
         return decision
 
     def _released(self, now_ns: int) -> Decision:
+        if self._hastened:
+            return self._rule.decide(self._queue, _END_OF_TIME_NS)
         if self._start_at:
             if self._queue.count < self._start_at:
                 return Decision(wake_rows=0)
@@ -154,6 +161,26 @@ class QueuedScheduler:
         if removed:
             self._refuse(request, CancelledError(f"{request_prefix(request)}the request was cancelled while it waited"))
 
+    def dismiss(self, seats: Iterable[object]) -> None:
+        with self._lock:
+            self._dismissed.update(seats)
+        self._wake_all()
+
+    def hasten(self) -> None:
+        with self._lock:
+            self._hastened = True
+            waiting = self._queue.count > 0
+        if waiting:
+            self._wake_all()
+
+    def _wake_all(self) -> None:
+        """Every idle instance looks again, one that leaves and those that do what it would have done."""
+        with self._lock:
+            asleep = self._idle - self._rung
+            self._rung = self._idle
+        if asleep > 0:
+            self._bell.ring(asleep)
+
     def stop(self) -> None:
         with self._lock:
             self._stopped = True
@@ -166,6 +193,7 @@ class QueuedScheduler:
             )
         # One for each instance inside a wait: those that are busy look at the flag first.
         self._bell.ring(idle)
+        self._timer.forget(self._on_deadline)
 
     def _deadline_to_arm(self) -> int | None:
         """The next deadline, unless the timer calls until then: every further call would arm yet another one."""

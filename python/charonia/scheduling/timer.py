@@ -37,6 +37,12 @@ class Timer:
             if self._entries[0] is entry:
                 self._changed.notify()
 
+    def forget(self, callback: Callback) -> None:
+        """Drop all calls of `callback` that are not due yet, and with them what it keeps in memory."""
+        with self._changed:
+            self._entries = [entry for entry in self._entries if entry[2] != callback]
+            heapq.heapify(self._entries)
+
     def stop(self) -> None:
         """End the thread; what is still due is not called."""
         with self._changed:

@@ -18,7 +18,7 @@ class Batches:
     def __init__(self, *batches):
         self._batches = list(batches)
 
-    def next_batch(self, bell):
+    def next_batch(self, bell, seat):
         return self._batches.pop(0) if self._batches else None
 
 
