@@ -177,7 +177,7 @@ class Server:
         doors.open()
         self._doors = doors
         self._publish()
-        doors.serve_control(Handlers.over(self, lambda: self.models, self.control), self.metrics.text)
+        doors.serve_control(Handlers.over(self, lambda: self.models, self.control, self.log), self.metrics.text)
 
     def load(self) -> StartReport:
         """Load the models of the start, and wait until each has been tried. Logs the tables.

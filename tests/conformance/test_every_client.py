@@ -168,8 +168,6 @@ LATER = (
     ("unregister_system_shared_memory", ()),
     ("get_cuda_shared_memory_status", ()),
     ("get_trace_settings", ()),
-    ("get_log_settings", ()),
-    ("update_log_settings", ({"log_verbose_level": 1},)),
 )
 
 

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from charonia.control.absent import AbsentFeatures
 from charonia.control.configuration import Configuration
 from charonia.control.health import Health
+from charonia.control.logging import Logging
 from charonia.control.metadata import Metadata
-from charonia.control.ports import ModelControl, Models, ServerView
+from charonia.control.ports import LogControl, ModelControl, Models, ServerView
 from charonia.control.repository import Repository
 from charonia.control.statistics import Statistics
 
@@ -18,15 +19,17 @@ class Handlers:
     configuration: Configuration
     statistics: Statistics
     repository: Repository
+    logging: Logging
     absent: AbsentFeatures
 
     @classmethod
-    def over(cls, server: ServerView, models: Models, control: ModelControl) -> "Handlers":
+    def over(cls, server: ServerView, models: Models, control: ModelControl, log: LogControl) -> "Handlers":
         return cls(
             health=Health(server, models),
             metadata=Metadata(server, models),
             configuration=Configuration(models),
             statistics=Statistics(models),
             repository=Repository(models, control),
+            logging=Logging(log, models),
             absent=AbsentFeatures(models),
         )

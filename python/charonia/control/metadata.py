@@ -17,11 +17,13 @@ TRITON_VERSION = "2.73.0"
 EXTENSIONS = (
     "classification",
     "model_repository",
+    "model_repository(unload_dependents)",
     "schedule_policy",
     "model_configuration",
     "binary_tensor_data",
     "parameters",
     "statistics",
+    "logging",
 )
 """The protocol extensions that work here, in Triton's order."""
 

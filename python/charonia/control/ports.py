@@ -5,6 +5,7 @@ from typing import Protocol
 
 from charonia.core.overrides import LoadOverrides
 from charonia.core.request import ANY_VERSION
+from charonia.observe.log import LevelChanges, LogLevels, LogSettings
 from charonia.observe.model_metrics import MeasuredModel
 
 
@@ -101,3 +102,14 @@ class ModelControl(Protocol):
             UnavailableError: the server's control mode does not allow it.
         """
         ...
+
+
+class LogControl(Protocol):
+    """What may be changed of the server's log while it runs; `observe.log.ServerLog` is the real one."""
+
+    @property
+    def settings(self) -> LogSettings: ...
+    def change(self, settings: LogSettings) -> None: ...
+    def changes_of(self, model: str) -> LevelChanges: ...
+    def change_model(self, model: str, changes: LevelChanges) -> None: ...
+    def levels_of(self, model: str) -> LogLevels: ...

@@ -19,6 +19,15 @@ class LogLevel(StrEnum):
 class Log(Protocol):
     """Takes messages from any thread."""
 
+    @property
+    def highest_verbosity(self) -> int:
+        """The highest level at which anything is written by `verbose`: what is costly to say is asked for first."""
+        ...
+
+    def about(self, model: str) -> "Log":
+        """The same log for lines about one model, which may have levels of its own."""
+        ...
+
     def info(self, message: str) -> None: ...
     def warning(self, message: str) -> None: ...
     def error(self, message: str) -> None: ...
@@ -33,6 +42,11 @@ class Log(Protocol):
 
 class SilentLog:
     """Takes everything and writes nothing: for tests, and for parts that are used without a server."""
+
+    highest_verbosity = 0
+
+    def about(self, model: str) -> "SilentLog":
+        return self
 
     def info(self, message: str) -> None: ...
     def warning(self, message: str) -> None: ...

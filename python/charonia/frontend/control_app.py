@@ -20,6 +20,7 @@ from charonia.core.log import Log
 from charonia.frontend import control_json
 from charonia.frontend.control_body import Kind, parse_object
 from charonia.frontend.control_load import dependents_of_body, overrides_of_body
+from charonia.frontend.control_logging import change_of_body, levels_json, settings_json
 from charonia.frontend.control_waiting import WaitingCalls
 from charonia.frontend.http_answers import (
     Action,
@@ -77,7 +78,8 @@ class ControlApp(RoutedApp):
             self._route("/v2/models/stats", GET=self._statistics),
             self._route("/v2/repository/index", POST=self._index),
             self._route("/v2/repository/{repository}/index", POST=self._index),
-            self._route("/v2/logging", **_both(self._absent(Feature.LOGGING))),
+            self._route("/v2/logging", GET=self._log_settings, POST=self._set_log_settings),
+            self._route("/v2/models/{model}/logging", GET=self._log_levels, POST=self._set_log_levels),
             self._route("/v2/trace/setting", **_both(self._absent(Feature.TRACE))),
             self._route("/v2/models/{model}/trace/setting", **_both(self._absent(Feature.TRACE))),
         ]
@@ -155,6 +157,19 @@ class ControlApp(RoutedApp):
         dependents = dependents_of_body(ask.body)
         await self._waiting.run(lambda: self._handlers.repository.unload(ask["model"], dependents))
         return empty_json_answer()
+
+    async def _log_settings(self, ask: Ask) -> Response:
+        return json_answer(settings_json(self._handlers.logging.settings()))
+
+    async def _set_log_settings(self, ask: Ask) -> Response:
+        return json_answer(settings_json(self._handlers.logging.update(change_of_body(ask.body))))
+
+    async def _log_levels(self, ask: Ask) -> Response:
+        return json_answer(levels_json(self._handlers.logging.of_model(ask["model"])))
+
+    async def _set_log_levels(self, ask: Ask) -> Response:
+        change = change_of_body(ask.body)
+        return json_answer(levels_json(self._handlers.logging.update_model(ask["model"], change)))
 
     def _absent(self, feature: Feature) -> Action:
         async def refuse(ask: Ask) -> Response:

@@ -15,6 +15,7 @@ from charonia.core.errors import CharoniaError, Code, InvalidArgumentError, Unsu
 from charonia.core.log import Log
 from charonia.frontend import control_messages
 from charonia.frontend.control_load import dependents_of_message, overrides_of_message
+from charonia.frontend.control_logging import change_of_message, settings_message
 from charonia.frontend.control_waiting import WaitingCalls
 
 if TYPE_CHECKING:
@@ -89,6 +90,7 @@ class ControlRpc:
             "RepositoryIndex": _Method(schema.RepositoryIndexRequest.FromString, self._index),
             "RepositoryModelLoad": _Method(schema.RepositoryModelLoadRequest.FromString, self._load),
             "RepositoryModelUnload": _Method(schema.RepositoryModelUnloadRequest.FromString, self._unload),
+            "LogSettings": _Method(schema.LogSettingsRequest.FromString, self._log_settings),
         }
 
     def _absent(self) -> dict[str, _Method]:
@@ -101,7 +103,6 @@ class ControlRpc:
             "CudaSharedMemoryRegister": _Method(schema.CudaSharedMemoryRegisterRequest.FromString, cuda),
             "CudaSharedMemoryUnregister": _Method(schema.CudaSharedMemoryUnregisterRequest.FromString, cuda),
             "TraceSetting": _Method(schema.TraceSettingRequest.FromString, self._trace),
-            "LogSettings": _Method(schema.LogSettingsRequest.FromString, self._refusal(Feature.LOGGING)),
         }
 
     def _live(self, request: schema.ServerLiveRequest) -> schema.ServerLiveResponse:
@@ -140,6 +141,11 @@ class ControlRpc:
         dependents = dependents_of_message(request)
         await self._waiting.run(lambda: self._handlers.repository.unload(request.model_name, dependents))
         return schema.RepositoryModelUnloadResponse()
+
+    def _log_settings(self, request: schema.LogSettingsRequest) -> schema.LogSettingsResponse:
+        if request.settings:
+            return settings_message(self._handlers.logging.update(change_of_message(request)))
+        return settings_message(self._handlers.logging.settings())
 
     def _trace(self, request: schema.TraceSettingRequest) -> schema.TraceSettingResponse:
         self._handlers.absent.refuse(Feature.TRACE, request.model_name)

@@ -1,4 +1,7 @@
-"""The server's log: which messages are written, and where. Each Server has one of its own; times are UTC, as Triton's."""
+"""The server's log: which messages are written, and where.
+
+Each Server has one of its own. Times are UTC, as Triton's.
+"""
 
 import os
 import sys

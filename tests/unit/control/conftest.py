@@ -1,6 +1,7 @@
 import pytest
 
 from charonia.control.handlers import Handlers
+from charonia.testing.control import FakeControl, kept_log
 from charonia.testing.models import example_directory, example_models
 
 
@@ -10,22 +11,14 @@ class FakeServer:
     ready = True
 
 
-class FakeControl:
-    """Keeps what it is asked for."""
-
-    def __init__(self):
-        self.calls = []
-
-    def load(self, name, overrides):
-        self.calls.append(("load", name, overrides))
-
-    def unload(self, name, dependents):
-        self.calls.append(("unload", name, dependents))
-
-
 @pytest.fixture
 def control():
     return FakeControl()
+
+
+@pytest.fixture
+def server_log():
+    return kept_log()[0]
 
 
 @pytest.fixture
@@ -39,6 +32,6 @@ def models():
 
 
 @pytest.fixture
-def handlers(server, models, control):
+def handlers(server, models, control, server_log):
     directory = example_directory(models)
-    return Handlers.over(server, lambda: directory, control)
+    return Handlers.over(server, lambda: directory, control, server_log)

@@ -2,6 +2,7 @@ import pytest
 
 from charonia.control.handlers import Handlers
 from charonia.core.log import SilentLog
+from charonia.testing.control import FakeControl, kept_log
 from charonia.testing.models import example_directory, example_models
 
 
@@ -19,30 +20,14 @@ class RecordingLog(SilentLog):
         self.errors.append(message)
 
 
-class FakeControl:
-    """Keeps what it is asked for; `error` is raised instead, `before` is called first."""
-
-    def __init__(self):
-        self.calls = []
-        self.error = None
-        self.before = lambda: None
-
-    def load(self, name, overrides):
-        self._note("load", name, overrides)
-
-    def unload(self, name, dependents):
-        self._note("unload", name, dependents)
-
-    def _note(self, *call):
-        self.before()
-        if self.error is not None:
-            raise self.error
-        self.calls.append(call)
-
-
 @pytest.fixture
 def control():
     return FakeControl()
+
+
+@pytest.fixture
+def server_log():
+    return kept_log()[0]
 
 
 @pytest.fixture
@@ -56,9 +41,9 @@ def models():
 
 
 @pytest.fixture
-def handlers(server, models, control):
+def handlers(server, models, control, server_log):
     directory = example_directory(models)
-    return Handlers.over(server, lambda: directory, control)
+    return Handlers.over(server, lambda: directory, control, server_log)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from charonia.core.overrides import LoadOverrides
 from charonia.frontend.asgi_bridge import AsgiBridge
 from charonia.frontend.control_app import ControlApp, MetricsApp, MountedApps
 from charonia.frontend.control_waiting import WaitingCalls
+from charonia.observe.log import LogSettings
 from charonia.observe.statistics import BatchStatistics, Duration
 from charonia.testing.calls import FakeHttpCall
 
@@ -164,6 +165,7 @@ def test_health(ask, server, models):
         "GET /v2/models/nope/config",
         "GET /v2/models/nope/stats",
         "GET /v2/models/nope/trace/setting",
+        "GET /v2/models/nope/logging",
         "POST /v2/models/nope/generate",
         "GET /v2/models/i%64x",
         "GET /v2/models/id%2Fconfig",
@@ -224,6 +226,7 @@ def test_unknown_paths(ask, path):
         ("GET /v2/repository/index", "POST"),
         ("GET /v2/models/id/infer", "POST"),
         ("PUT /v2/logging", "GET, HEAD, POST"),
+        ("PUT /v2/models/id/logging", "GET, HEAD, POST"),
         ("POST /v2/systemsharedmemory/status", "GET, HEAD"),
         ("GET /v2/systemsharedmemory/unregister", "POST"),
         ("GET /v2/repository/models/id/load", "POST"),
@@ -291,7 +294,6 @@ def test_load_waits_on_another_thread(ask, control):
     [
         ("GET /v2/trace/setting", "trace"),
         ("POST /v2/models/id/trace/setting", "trace"),
-        ("GET /v2/logging", "log settings"),
         ("GET /v2/systemsharedmemory/status", "system shared memory"),
         ("POST /v2/systemsharedmemory/region/r/register", "system shared memory"),
         ("POST /v2/cudasharedmemory/unregister", "CUDA shared memory"),
@@ -345,3 +347,34 @@ def test_mounted_apps_get_their_prefix_only(log):
     assert get("/abc") == "ours  /abc"
     assert get("/a/x%20y") == "a /a /a/x y"
     assert get("/a/b") == "ab /a/b /a/b"
+
+
+DEFAULT_SETTINGS = (
+    b'{"log_file":"","log_info":true,"log_warning":true,"log_error":true,"log_verbose_level":0,"log_format":"default"}'
+)
+
+
+def test_log_settings(ask, server_log):
+    for line, body in (("GET /v2/logging", b""), ("POST /v2/logging", b""), ("POST /v2/logging", b"{}")):
+        assert ask(line, body).answer == DEFAULT_SETTINGS
+    call = ask("POST /v2/logging", b'{"log_info":false,"log_verbose_level":2,"log_format":"ISO8601","log_error":null}')
+    assert call.answer == (
+        b'{"log_file":"","log_info":false,"log_warning":true,"log_error":true,"log_verbose_level":2,'
+        b'"log_format":"ISO8601"}'
+    )
+    assert server_log.settings == LogSettings(info=False, verbose_level=2, format="ISO8601")
+    assert ask("POST /v2/logging", b'{"log_file":"x"}').status == 501
+    assert "log_info" in error_of(ask("POST /v2/logging", b'{"log_info":"false"}'))
+
+
+def test_log_levels_of_a_model(ask, server_log):
+    path = "/v2/models/i%64/logging"
+    levels = b'{"log_info":true,"log_warning":false,"log_error":true,"log_verbose_level":3}'
+    assert ask(f"POST {path}", b'{"log_verbose_level":3,"log_warning":false}').answer == levels
+    assert ask(f"GET {path}").answer == levels
+    assert server_log.levels_of("id").verbose_level == 3
+    assert ask(f"POST {path}", b'{"log_verbose_level":null,"log_warning":null}').answer == (
+        b'{"log_info":true,"log_warning":true,"log_error":true,"log_verbose_level":0}'
+    )
+    assert ask(f"POST {path}", b'{"log_format":"json"}').status == 400
+    assert ask("GET /v2/logging").answer == DEFAULT_SETTINGS

@@ -9,6 +9,7 @@ from charonia.core.errors import Code, UnavailableError
 from charonia.core.overrides import LoadOverrides
 from charonia.frontend.control_rpc import SERVICE, ControlRpc
 from charonia.frontend.control_waiting import WaitingCalls
+from charonia.observe.log import LogSettings
 from charonia.observe.statistics import BatchStatistics, Duration
 from charonia.testing.calls import FakeRpcCall
 
@@ -155,7 +156,6 @@ def test_index(ask):
         ("CudaSharedMemoryRegister", b"", Code.UNIMPLEMENTED, "CUDA shared memory"),
         ("TraceSetting", b"", Code.UNIMPLEMENTED, "trace settings"),
         ("TraceSetting", schema.TraceSettingRequest(model_name="nope"), Code.NOT_FOUND, "nope"),
-        ("LogSettings", b"", Code.UNIMPLEMENTED, "log settings"),
         ("ModelInfer", b"", Code.UNIMPLEMENTED, "inference"),
         ("Nonsense", b"", Code.UNIMPLEMENTED, "Nonsense"),
     ],
@@ -197,3 +197,40 @@ def test_what_load_says_reaches_the_client(ask, control):
         ("RepositoryModelUnload", schema.RepositoryModelUnloadRequest(model_name="id")),
     ):
         assert ask(method, request).failure == (Code.UNAVAILABLE, "explicit model load / unload is not allowed")
+
+
+def log_settings(**values):
+    request = schema.LogSettingsRequest()
+    for name, value in values.items():
+        setattr(request.settings[name], *value)
+    return request
+
+
+def test_log_settings(ask, server_log):
+    def shown(call):
+        settings = schema.LogSettingsResponse.FromString(call.response).settings
+        return {name: (value.WhichOneof("parameter_choice"), str(value)) for name, value in settings.items()}
+
+    assert shown(ask("LogSettings")) == {
+        "log_file": ("string_param", 'string_param: ""\n'),
+        "log_info": ("bool_param", "bool_param: true\n"),
+        "log_warning": ("bool_param", "bool_param: true\n"),
+        "log_error": ("bool_param", "bool_param: true\n"),
+        "log_verbose_level": ("uint32_param", "uint32_param: 0\n"),
+        "log_format": ("string_param", 'string_param: "default"\n'),
+    }
+    change = log_settings(
+        log_info=("bool_param", False), log_verbose_level=("uint32_param", 1), log_format=("string_param", "ISO8601")
+    )
+    assert shown(ask("LogSettings", change))["log_info"] == ("bool_param", "bool_param: false\n")
+    assert server_log.settings == LogSettings(info=False, verbose_level=1, format="ISO8601")
+
+
+def test_log_settings_that_can_not_be(ask, server_log):
+    code, sentence = ask("LogSettings", log_settings(log_file=("string_param", ""))).failure
+    assert (code, sentence) == (
+        Code.UNIMPLEMENTED,
+        "log file location can not be updated through network protocol",
+    )
+    assert ask("LogSettings", log_settings(log_info=("uint32_param", 1))).failure[0] == Code.INVALID_ARGUMENT
+    assert server_log.settings == LogSettings()

@@ -1,0 +1,55 @@
+"""What the control handlers need, without a server behind it."""
+
+from collections.abc import Callable
+
+from charonia.core.errors import CharoniaError
+from charonia.core.overrides import LoadOverrides
+from charonia.observe.log import LogSettings, ServerLog
+
+
+class FakeControl:
+    """A ModelControl that keeps what it is asked for as (action, name, argument).
+
+    Attributes:
+        error: raised instead, when there is one.
+        before: called first, by the thread of the call.
+    """
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, str, LoadOverrides | bool]] = []
+        self.error: CharoniaError | None = None
+        self.before: Callable[[], object] = lambda: None
+
+    def load(self, name: str, overrides: LoadOverrides) -> None:
+        self._note("load", name, overrides)
+
+    def unload(self, name: str, dependents: bool) -> None:
+        self._note("unload", name, dependents)
+
+    def _note(self, action: str, name: str, argument: LoadOverrides | bool) -> None:
+        self.before()
+        if self.error is not None:
+            raise self.error
+        self.calls.append((action, name, argument))
+
+
+class KeptLines:
+    """A sink that keeps what is written."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def write(self, data: bytes) -> None:
+        self.text += data.decode()
+
+    def close(self) -> None: ...
+
+    @property
+    def lines(self) -> list[str]:
+        return self.text.splitlines()
+
+
+def kept_log(**settings: object) -> tuple[ServerLog, KeptLines]:
+    """A log with these LogSettings, and where its lines go."""
+    lines = KeptLines()
+    return ServerLog(LogSettings(**settings), lines), lines  # type: ignore[arg-type]
