@@ -19,7 +19,7 @@ from charonia.config.descriptors import (
     rivals_of,
 )
 from charonia.config.findings import Finding, Severity
-from charonia.config.pbtxt_syntax import Block, Entry, Scalar
+from charonia.config.pbtxt_syntax import MOST_PROBLEMS, Block, Entry, Scalar
 from charonia.config.places import Places
 from charonia.config.scalars import Misfit, convert
 from charonia.config.spelling import unknown_field
@@ -27,13 +27,24 @@ from charonia.config.spelling import unknown_field
 _KEEP_ONE = "keep one of them"
 
 
+class _Enough(Exception):
+    """More mistakes than anybody reads were found."""
+
+
 class Binder:
     """Fills one message from one source, and keeps where each field was written."""
 
-    def __init__(self, file: str, lines: Sequence[str] = ()) -> None:
+    def __init__(self, file: str, lines: Sequence[str] = (), *, is_json: bool = False) -> None:
         self._at: dict[str, tuple[int, int]] = {}
-        self.places = Places(file, lines, self._at)
+        self.places = Places(file, lines, self._at, is_json=is_json)
         self.findings: list[Finding] = []
+
+    def bind(self, message: Message, tree: Block) -> None:
+        """Set the fields of `message` from the whole source, up to the most mistakes that are listed."""
+        try:
+            self.fill(message, tree)
+        except _Enough:
+            pass
 
     def fill(self, message: Message, block: Block, path: str = "") -> None:
         """Set the fields of `message` from the entries of `block`; `path` is the message's own path."""
@@ -172,7 +183,7 @@ class Binder:
             elif value is not None:
                 wanted = message_of(kind)
                 text = f"the value for \"{key}\" in '{field.name}' is a {wanted.name}, got {value.text}"
-                self._refuse(value, path, text, _as_message(wanted, value))
+                self._refuse(value, path, text, _as_message(wanted, value, is_json=self.places.is_json))
         elif isinstance(value, Block):
             text = f"the value for \"{key}\" in '{field.name}' is plain text, not '{{ … }}'"
             self._refuse(value, path, text, 'write value: "…"')
@@ -189,14 +200,20 @@ class Binder:
         self, severity: Severity, node: Entry | Block | Scalar, path: str, message: str, remedy: str = ""
     ) -> None:
         place = self.places.place(node.line, node.column)
+        if len(self.findings) >= MOST_PROBLEMS:
+            message, remedy = "there are more mistakes than these from here on", ""
         self.findings.append(Finding(severity, path, place, message, remedy))
+        if len(self.findings) > MOST_PROBLEMS:
+            raise _Enough
 
 
 def _on_line(words: str, line: int) -> str:
     return f"{words} on line {line}" if line else ""
 
 
-def _as_message(wanted: Descriptor, value: Scalar) -> str:
+def _as_message(wanted: Descriptor, value: Scalar, *, is_json: bool) -> str:
     """How the plain value would be written inside the message: exact for messages of one field, as ModelParameter."""
-    fields = wanted.fields
-    return f"write value: {{ {fields[0].name}: {value.text} }}" if len(fields) == 1 else "write value: { … }"
+    name = wanted.fields[0].name
+    inside = f'"{name}": {value.text}' if is_json else f"{name}: {value.text}"
+    lead = "write " if is_json else "write value: "
+    return f"{lead}{{ {inside if len(wanted.fields) == 1 else '…'} }}"

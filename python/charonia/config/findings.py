@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from charonia.config.places import Place
 from charonia.core.errors import InvalidArgumentError
+from charonia.core.text import clipped, printable
 
 
 class Severity(StrEnum):
@@ -37,12 +38,12 @@ class Finding:
         return self.severity is Severity.ERROR
 
     def __str__(self) -> str:
-        """One line: `file:line:column: message; remedy`. Without a line the field's path stands there."""
+        """One line: `file:line:column: message; remedy`; with the field's path where a line alone tells too little."""
         where = f"{self.place}: " if self.place is not None else ""
-        if self.path and (self.place is None or self.place.line is None):
-            where += f"{self.path}: "
-        what_to_do = f"; {self.remedy}" if self.remedy else ""
-        return f"{where}{self.message}{what_to_do}"
+        if self.path and (self.place is None or self.place.by_path):
+            where += f"{clipped(self.path)}: "
+        what_to_do = f"; {clipped(self.remedy)}" if self.remedy else ""
+        return printable(f"{where}{clipped(self.message)}{what_to_do}")
 
     def with_source_line(self) -> str:
         """As `str`, followed by the line of the file and a caret under the column, where they are known."""

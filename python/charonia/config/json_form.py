@@ -11,10 +11,13 @@ from google.protobuf.message import Message
 from charonia.config.bind import Binder
 from charonia.config.descriptors import enum_of, fields_in_order, is_map, is_message, is_repeated, map_value
 from charonia.config.findings import ConfigError, Finding, Severity, raise_on_errors
-from charonia.config.json_tree import DuplicateKey, refuse_duplicates, to_tree
-from charonia.config.pbtxt import Document
-from charonia.config.places import Place
+from charonia.config.json_syntax import JsonKind, parse_json
+from charonia.config.json_tree import to_tree
+from charonia.config.pbtxt import LIMIT_BYTES, Document
+from charonia.config.pbtxt_tokens import Problem, SyntaxStop
+from charonia.config.places import Places
 from charonia.config.schema import ModelConfig
+from charonia.core.text import shown
 
 Json = bool | int | float | str | list["Json"] | dict[str, "Json"]
 
@@ -43,28 +46,29 @@ def config_from_json(text: str, file: str = "config override") -> Document:
         file: what messages call the source.
 
     Raises:
-        ConfigError: with all findings.
+        ConfigError: with all findings; each has its line and column in `text` and the path of its field.
     """
+    places = Places(file, text.split("\n"), is_json=True)
+    if len(text) > LIMIT_BYTES:
+        message = f"this has {len(text)} characters, more than the {LIMIT_BYTES} that a configuration may have"
+        raise _refusal(places, Problem(1, 1, message))
     try:
-        document: object = json.loads(text, object_pairs_hook=refuse_duplicates)
-    except json.JSONDecodeError as error:
-        line = text.splitlines()[error.lineno - 1] if text else ""
-        raise _refusal(Place(file, error.lineno, error.colno, line), f"this is no JSON: {error.msg}") from None
-    except DuplicateKey as error:
-        raise _refusal(Place(file), f"the key '{error}' stands twice in one object") from None
-    except RecursionError:
-        raise _refusal(Place(file), "the JSON is nested too deeply") from None
-    if not isinstance(document, dict):
-        raise _refusal(Place(file), f"a model configuration is a JSON object, got {json.dumps(document)[:40]}")
+        document = parse_json(text)
+    except SyntaxStop as stop:
+        raise _refusal(places, stop.problem) from None
+    if document.kind is not JsonKind.OBJECT:
+        message = f"a model configuration is a JSON object, got {shown(text.strip())}"
+        raise _refusal(places, Problem(document.line, document.column, message, 'write { "max_batch_size": … }'))
     config = ModelConfig()
-    binder = Binder(file)
-    binder.fill(config, to_tree(document, config))
+    binder = Binder(file, text.split("\n"), is_json=True)
+    binder.bind(config, to_tree(document, config))
     raise_on_errors(binder.findings)
     return Document(config, binder.places, tuple(binder.findings))
 
 
-def _refusal(place: Place, message: str) -> ConfigError:
-    return ConfigError([Finding(Severity.ERROR, "", place, message)])
+def _refusal(places: Places, problem: Problem) -> ConfigError:
+    place = places.place(problem.line, problem.column)
+    return ConfigError([Finding(Severity.ERROR, "", place, problem.message, problem.remedy)])
 
 
 def _message_to_json(message: Message) -> dict[str, Json]:

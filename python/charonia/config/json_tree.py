@@ -1,14 +1,15 @@
-"""Decoded JSON as the tree that the text format has, so that both are bound by the same code."""
+"""JSON as the tree that the text format has, so that both are bound by the same code."""
 
 import json
-from collections.abc import Mapping
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 
 from charonia.config.descriptors import descriptor_of, enum_of, is_map, is_message, map_key, map_value, message_of
+from charonia.config.json_syntax import JsonKind, JsonMember, JsonNode
 from charonia.config.pbtxt_syntax import Block, Entry, Scalar
 from charonia.config.pbtxt_tokens import Kind
+from charonia.core.text import shown
 
 _NUMERIC = frozenset(
     (
@@ -22,80 +23,81 @@ _NUMERIC = frozenset(
 )
 
 
-class DuplicateKey(Exception):
-    """The key that an object has twice."""
-
-
-def refuse_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """An `object_pairs_hook` for `json.loads`.
-
-    Raises:
-        DuplicateKey: a key stands twice.
-    """
-    result = dict(pairs)
-    if len(result) != len(pairs):
-        names = [name for name, _ in pairs]
-        raise DuplicateKey(next(name for name in names if names.count(name) > 1))
-    return result
-
-
-def to_tree(document: Mapping[str, object], message: Message) -> Block:
-    """The tree of a JSON object that describes `message`. null stands for an absent field. Nodes have no place."""
+def to_tree(document: JsonNode, message: Message) -> Block:
+    """The tree of a JSON object that describes `message`. null stands for an absent field."""
     return _block(document, descriptor_of(message))
 
 
-def _block(document: Mapping[str, object], descriptor: Descriptor) -> Block:
-    block = Block(0, 0)
+def _block(document: JsonNode, descriptor: Descriptor) -> Block:
+    block = Block(document.line, document.column)
     by_camel = {field.camelcase_name: field for field in descriptor.fields}
-    for name, value in document.items():
-        field = descriptor.fields_by_name.get(name) or by_camel.get(name)
-        if value is None:
-            continue
-        block.entries.append(_entry(name, value, field))
+    for member in document.members:
+        if not member.value.is_null:
+            field = descriptor.fields_by_name.get(member.name) or by_camel.get(member.name)
+            block.entries.append(_entry(member, field))
     return block
 
 
-def _entry(name: str, value: object, field: FieldDescriptor | None) -> Entry:
+def _entry(member: JsonMember, field: FieldDescriptor | None) -> Entry:
+    value = member.value
     if field is None:
-        return Entry(name, 0, 0)
-    if is_map(field) and isinstance(value, dict):
-        return Entry(field.name, 0, 0, [_map_entry(key, inner, field) for key, inner in value.items()])
-    if isinstance(value, list):
-        return Entry(field.name, 0, 0, [_value(element, field) for element in value], is_list=True)
-    return Entry(field.name, 0, 0, [_value(value, field)])
+        return Entry(member.name, member.line, member.column)
+    entry = Entry(field.name, member.line, member.column)
+    if is_map(field) and value.kind is JsonKind.OBJECT:
+        entry.values.extend(_map_entry(inner, field) for inner in value.members)
+    elif value.kind is JsonKind.ARRAY:
+        entry.is_list = True
+        entry.values.extend(_value(element, field) for element in value.items)
+    else:
+        entry.values.append(_value(value, field))
+    return entry
 
 
-def _map_entry(key: str, value: object, field: FieldDescriptor) -> Block:
-    entries = [Entry("key", 0, 0, [_scalar(key, map_key(field))])]
-    if value is not None:
-        entries.append(Entry("value", 0, 0, [_value(value, map_value(field))]))
-    return Block(0, 0, entries)
+def _map_entry(member: JsonMember, field: FieldDescriptor) -> Block:
+    line, column = member.line, member.column
+    key = JsonNode(JsonKind.STRING, line, column, member.name)
+    entries = [Entry("key", line, column, [_scalar(key, map_key(field))])]
+    if not member.value.is_null:
+        entries.append(Entry("value", line, column, [_value(member.value, map_value(field))]))
+    return Block(line, column, entries)
 
 
-def _value(value: object, field: FieldDescriptor) -> Scalar | Block:
-    if isinstance(value, dict):
+def _value(value: JsonNode, field: FieldDescriptor) -> Scalar | Block:
+    if value.kind is JsonKind.OBJECT:
         # Without a message type the binder refuses the block whatever is in it.
-        return _block(value, message_of(field)) if is_message(field) else Block(0, 0)
+        return _block(value, message_of(field)) if is_message(field) else Block(value.line, value.column)
     return _scalar(value, field)
 
 
-def _scalar(value: object, field: FieldDescriptor) -> Scalar:
+def _scalar(value: JsonNode, field: FieldDescriptor) -> Scalar:
     """Text in a numeric or enum field is read as what it says: protobuf's JSON writes 64-bit integers as text."""
-    if isinstance(value, str):
-        if field.cpp_type in _NUMERIC:
-            bare = value.removeprefix("-")
-            return Scalar(Kind.NUMBER if bare[:1].isdigit() else Kind.NAME, value, 0, 0)
-        if field.cpp_type == FieldDescriptor.CPPTYPE_ENUM:
-            return Scalar(Kind.NAME, _enum_name(value, field), 0, 0)
-        return Scalar(Kind.STRING, json.dumps(value), 0, 0, value.encode("utf-8", "surrogatepass"))
-    if isinstance(value, float) and value.is_integer() and field.cpp_type in _NUMERIC:
-        value = int(value)
-    text = json.dumps(value)
-    return Scalar(
-        Kind.NUMBER if isinstance(value, int | float) and not isinstance(value, bool) else Kind.NAME, text, 0, 0
-    )
+    kind, text, data = Kind.NAME, value.text, b""
+    if value.kind is JsonKind.ARRAY:
+        text = "a list"
+    elif value.kind is JsonKind.NUMBER or (value.kind is JsonKind.STRING and field.cpp_type in _NUMERIC):
+        kind, text = _number(value.text)
+    elif value.kind is JsonKind.STRING and field.cpp_type == FieldDescriptor.CPPTYPE_ENUM:
+        text = _enum_name(value.text, field)
+    elif value.kind is JsonKind.STRING:
+        kind, data = Kind.STRING, value.text.encode("utf-8", "surrogatepass")
+        text = shown(json.dumps(value.text, ensure_ascii=False))
+    return Scalar(kind, text, value.line, value.column, data)
+
+
+def _number(text: str) -> tuple[Kind, str]:
+    """Numbers as `1.0` and `1e3` are whole ones too, in JSON."""
+    bare = text.removeprefix("-")
+    if not bare[:1].isdecimal():
+        return Kind.NAME, shown(text)
+    if any(mark in bare for mark in ".eE") and len(text) < 40:
+        try:
+            value = float(text)
+        except ValueError:
+            return Kind.NUMBER, text
+        return Kind.NUMBER, str(int(value)) if value.is_integer() and abs(value) < 2**64 else text
+    return Kind.NUMBER, shown(text)
 
 
 def _enum_name(word: str, field: FieldDescriptor) -> str:
     """Names of enum values are taken in any case, as Triton takes them."""
-    return word.upper() if word.upper() in enum_of(field).values_by_name else word
+    return word.upper() if word.upper() in enum_of(field).values_by_name else shown(word)

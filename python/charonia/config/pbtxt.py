@@ -1,5 +1,6 @@
 """config.pbtxt, and the same in JSON, into a ModelConfig: every mistake is reported, each with its place."""
 
+import codecs
 from dataclasses import dataclass
 
 from charonia.config.bind import Binder
@@ -10,6 +11,8 @@ from charonia.config.places import Place, Places
 from charonia.config.schema import ModelConfig
 
 _BOM = "\ufeff"
+LIMIT_BYTES = 1 << 20
+"""Hundreds of times what configurations have; the worst text of this size takes seconds (17 µs a list element)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +34,11 @@ def parse_pbtxt(source: str | bytes, file: str) -> Document:
     Raises:
         ConfigError: with all findings, in the file's order.
     """
-    text = _decode(source, file) if isinstance(source, bytes) else source
-    text = text.removeprefix(_BOM).replace("\r\n", "\n")
-    lines = text.split("\n")
+    text = _decode(source.encode("utf-8", "surrogatepass") if isinstance(source, str) else source, file)
     tree, problems = parse_tree(text)
-    binder = Binder(file, lines)
+    binder = Binder(file, text.split("\n"))
     config = ModelConfig()
-    binder.fill(config, tree)
+    binder.bind(config, tree)
     places = binder.places
     findings = [_finding(problem, places) for problem in problems] + binder.findings
     if errors_in(findings):
@@ -46,15 +47,22 @@ def parse_pbtxt(source: str | bytes, file: str) -> Document:
 
 
 def _decode(source: bytes, file: str) -> str:
-    try:
-        return source.decode("utf-8")
-    except UnicodeDecodeError as error:
-        before = source[: error.start]
-        line = before.count(b"\n") + 1
-        column = error.start - (before.rfind(b"\n") + 1) + 1
-        message = f"byte 0x{source[error.start]:02x} is not UTF-8 text"
-        place = Place(file, line, column)
-        raise ConfigError([Finding(Severity.ERROR, "", place, message, "save the file as UTF-8 text")]) from None
+    """The text; bytes that are not UTF-8 are kept, since a comment may have them.
+
+    Raises:
+        ConfigError: this is certainly no config.pbtxt, so that its first odd character would be the wrong complaint.
+    """
+    if len(source) > LIMIT_BYTES:
+        message = f"this has {len(source)} bytes, more than the {LIMIT_BYTES} that a configuration may have"
+        raise _refusal(file, message, "is it a model file under this name? Large data belongs into files beside it")
+    if source.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise _refusal(file, "this is UTF-16 text", "save the file as UTF-8 text")
+    text = source.decode("utf-8", "surrogateescape")
+    return text.removeprefix(_BOM).replace("\r\n", "\n")
+
+
+def _refusal(file: str, message: str, remedy: str) -> ConfigError:
+    return ConfigError([Finding(Severity.ERROR, "", Place(file, 1, 1), message, remedy)])
 
 
 def _finding(problem: Problem, places: Places) -> Finding:

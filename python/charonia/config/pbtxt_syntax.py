@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from charonia.config.pbtxt_tokens import Kind, Problem, SyntaxStop, Token, tokenize
 
 _MAX_DEPTH = 64
+MOST_PROBLEMS = 50
+"""After so many mistakes the rest is not looked at: it is probably no configuration, and nobody reads on."""
 _CLOSERS = {"{": "}", "<": ">", "[": "]"}
 
 
@@ -61,6 +63,7 @@ class _Parser:
         self._problems = problems
         self._token = next(tokens)
         self._last = self._token
+        self._ahead: Token | None = None
         self._depth = 0
 
     def fill(self, block: Block, opener: Token | None = None, owner: str = "") -> None:
@@ -96,7 +99,8 @@ class _Parser:
         value = entry.values[0] if entry.values else None
         if not colon and isinstance(value, Scalar):
             at = Token(Kind.NAME, entry.name, entry.line, entry.column)
-            self._note(at, f"'{entry.name}' has no ':' before its value", f"write '{entry.name}: {value.text}'")
+            written = f"[ {value.text}, … ]" if entry.is_list else value.text
+            self._note(at, f"'{entry.name}' has no ':' before its value", f"write '{entry.name}: {written}'")
         return entry
 
     def _name(self) -> Token:
@@ -113,7 +117,10 @@ class _Parser:
         if token.text == "[":
             raise self._stop(token, "extensions and Any fields ('[name] …') are not part of a model configuration")
         if token.text == "{":
-            raise self._stop(token, "'{' stands where a field name was expected", "put the field's name before it")
+            remedy = "put the field's name before it"
+            if self._last is token:  # the file begins with it
+                remedy = "this is protobuf text, not JSON: remove the outer braces"
+            raise self._stop(token, "'{' stands where a field name was expected", remedy)
         raise self._stop(token, f"{_shown(token)} stands where a field name was expected")
 
     def _colon(self, entry: Entry) -> bool:
@@ -162,19 +169,17 @@ class _Parser:
 
     def _peek_is_field(self) -> bool:
         """Whether the name at hand is followed by what follows a field's name; reads that token ahead."""
-        name, last = self._token, self._last
-        following = next(self._tokens)
-        self._tokens = _again(following, self._tokens)
-        self._token, self._last = name, last
-        return following.kind is Kind.SYMBOL and following.text in (":", "{", "[", "=", "<")
+        if self._ahead is None:
+            self._ahead = next(self._tokens)
+        return self._ahead.kind is Kind.SYMBOL and self._ahead.text in (":", "{", "[", "=", "<")
 
     def _string(self) -> Scalar:
         first = self._next()
-        data, text = first.data, first.text
+        parts = [first]
         while self._token.kind is Kind.STRING and not self._looks_like_json_key(first):
-            part = self._next()
-            data, text = data + part.data, f"{text} {part.text}"
-        return Scalar(Kind.STRING, text, first.line, first.column, data)
+            parts.append(self._next())
+        text = " ".join(part.text for part in parts)
+        return Scalar(Kind.STRING, text, first.line, first.column, b"".join(part.data for part in parts))
 
     def _looks_like_json_key(self, first: Token) -> bool:
         """A quoted field name on a later line would otherwise be joined to the string before it."""
@@ -221,20 +226,19 @@ class _Parser:
 
     def _next(self) -> Token:
         self._last = self._token
-        if self._token.kind is not Kind.END:
+        if self._ahead is not None:
+            self._token, self._ahead = self._ahead, None
+        elif self._token.kind is not Kind.END:
             self._token = next(self._tokens)
         return self._last
 
     def _note(self, at: Token, message: str, remedy: str = "") -> None:
+        if len(self._problems) >= MOST_PROBLEMS:
+            raise self._stop(at, "there are more mistakes than these from here on")
         self._problems.append(Problem(at.line, at.column, message, remedy))
 
     def _stop(self, at: Token, message: str, remedy: str = "") -> SyntaxStop:
         return SyntaxStop(Problem(at.line, at.column, message, remedy))
-
-
-def _again(token: Token, rest: Iterator[Token]) -> Iterator[Token]:
-    yield token
-    yield from rest
 
 
 def _shown(token: Token) -> str:

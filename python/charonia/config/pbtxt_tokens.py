@@ -5,6 +5,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
+from charonia.core.text import shown
+
+_LONGEST_WORD = 1000
+"""Names and numbers that mean something are far shorter."""
 _TOKEN = re.compile(
     r"""
     (?P<space>[ \t\r\f\v]+)
@@ -26,6 +30,8 @@ _SIMPLE_ESCAPES = {
     "\\": b"\\", '"': b'"', "'": b"'", "?": b"?",
 }  # fmt: skip
 _TYPOGRAPHIC_QUOTES = "“”„‟‘’‚‛«»"
+_ODD_SPACES = "\u00a0\u2007\u202f\u3000\u200b\u2060\ufeff"
+"""What word processors and web pages put in the place of a space."""
 
 
 class Kind(Enum):
@@ -38,7 +44,7 @@ class Kind(Enum):
 
 @dataclass(slots=True)
 class Token:
-    """`text` as written; `data` the bytes of a string with its escapes resolved."""
+    """`text` as written, a long string's only in part; `data` the bytes of a string with its escapes resolved."""
 
     kind: Kind
     text: str
@@ -82,8 +88,11 @@ def tokenize(text: str) -> Iterator[Token]:
         if kind == "newline":
             line, line_start = line + 1, at
         elif kind == "string":
-            yield Token(Kind.STRING, match.group(), line, column, _unescape(match.group()[1:-1], line, column))
+            written = match.group()
+            yield Token(Kind.STRING, shown(written), line, column, _unescape(written[1:-1], line, column))
         elif kind not in ("space", "comment"):
+            if at - match.start() > _LONGEST_WORD:
+                raise SyntaxStop(Problem(line, column, f"no {kind} has {at - match.start()} characters"))
             yield Token(Kind(kind), match.group(), line, column)
     yield Token(Kind.END, "", line, at - line_start + 1)
 
@@ -96,6 +105,11 @@ def _unreadable(text: str, at: int, line: int, column: int) -> Problem:
         return Problem(line, column, f"'{character}' is a typographic quote", 'use the plain quote "')
     if text.startswith(("//", "/*"), at):
         return Problem(line, column, f"'{text[at : at + 2]}' does not start a comment", "start comments with '#'")
+    if character in _ODD_SPACES:
+        return Problem(line, column, f"the character U+{ord(character):04X} looks like a space", "use a plain space")
+    if "\udc80" <= character <= "\udcff":  # how `_decode` keeps a byte that is not UTF-8
+        message = f"byte 0x{ord(character) - 0xDC00:02x} is not UTF-8 text"
+        return Problem(line, column, message, "save the file as UTF-8 text")
     shown = character if character.isprintable() else f"U+{ord(character):04X}"
     return Problem(line, column, f"the character '{shown}' does not belong here")
 
@@ -104,10 +118,10 @@ def _unescape(body: str, line: int, column: int) -> bytes:
     parts: list[bytes] = []
     at = 0
     for match in _ESCAPE.finditer(body):
-        parts.append(body[at : match.start()].encode("utf-8", "surrogatepass"))
+        parts.append(body[at : match.start()].encode("utf-8", "surrogateescape"))
         parts.append(_escaped(match, line, column + 1 + match.start()))
         at = match.end()
-    parts.append(body[at:].encode("utf-8", "surrogatepass"))
+    parts.append(body[at:].encode("utf-8", "surrogateescape"))
     return b"".join(parts)
 
 

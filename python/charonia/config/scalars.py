@@ -83,7 +83,7 @@ def _float(field: FieldDescriptor, scalar: Scalar) -> float:
             if text.removeprefix("-").lower().startswith("0x"):
                 return float(int(text, 16))
             return float(text.removesuffix("f").removesuffix("F"))
-        except ValueError:
+        except (ValueError, OverflowError):
             _wrong(field, "a number", scalar)
     if scalar.kind is Kind.NAME:
         word, sign = text.removeprefix("-").lower(), -1.0 if text.startswith("-") else 1.0
@@ -106,8 +106,9 @@ def _string(field: FieldDescriptor, scalar: Scalar) -> str:
         _wrong(field, "text in quotes", scalar, f'write "{scalar.text}"')
     try:
         return scalar.data.decode("utf-8")
-    except UnicodeDecodeError:
-        _wrong(field, "UTF-8 text", scalar)
+    except UnicodeDecodeError as error:
+        byte = scalar.data[error.start]
+        raise Misfit(f"byte 0x{byte:02x} of '{field.name}' is not UTF-8 text", "write it in UTF-8") from None
 
 
 def _enum(field: FieldDescriptor, scalar: Scalar) -> int:

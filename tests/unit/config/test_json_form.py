@@ -11,7 +11,6 @@ from google.protobuf import json_format
 from tritonclient.grpc import model_config_pb2
 
 from charonia.config.defaults import fill_backend, normalize
-from charonia.config.findings import ConfigError
 from charonia.config.instance_groups import fill_instance_groups
 from charonia.config.json_form import config_from_json, config_to_json, config_to_json_text
 from charonia.config.layout import Layout
@@ -202,33 +201,3 @@ def test_an_override_takes_camel_case_text_numbers_and_null() -> None:
     assert document.config == parse_pbtxt(expected, "c").config
     assert "max_batch_size" in document.places
     assert "platform" not in document.places
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("{", "config override:1:2: this is no JSON: Expecting property name enclosed in double quotes"),
-        ("", "config override:1:1: this is no JSON: Expecting value"),
-        ("[]", "config override: a model configuration is a JSON object, got []"),
-        ('{"a": 1, "a": 2}', "config override: the key 'a' stands twice in one object"),
-        ('{"max_batch_sise": 1}', "config override: ModelConfig has no field 'max_batch_sise'; did you mean 'max_batch_size'?"),
-        ('{"max_batch_size": "x"}', "config override: max_batch_size: 'max_batch_size' takes a whole number, got x"),
-        ('{"max_batch_size": 1.5}', "config override: max_batch_size: 'max_batch_size' takes a whole number, got 1.5"),
-        ('{"max_batch_size": true}', "config override: max_batch_size: 'max_batch_size' takes a whole number, got true"),
-        ('{"max_batch_size": []}', "config override: max_batch_size: 'max_batch_size' of ModelConfig takes one value, not a list; write the value without brackets"),
-        ('{"max_batch_size": 1, "maxBatchSize": 1}', "config override: max_batch_size: 'max_batch_size' is set twice in ModelConfig; keep one of them"),
-        ('{"input": [{"dims": [1, null]}]}', "config override: input[0].dims[1]: 'dims' takes a whole number, got null"),
-        ('{"input": ["x"]}', "config override: input: 'input' of ModelConfig takes a block, got \"x\"; write input { … }"),
-        ('{"parameters": {"a": "b"}}', "config override: parameters[\"a\"]: the value for \"a\" in 'parameters' is a ModelParameter, got \"b\"; write value: { string_value: \"b\" }"),
-        ('{"version_policy": {"all": {}, "latest": {}}}', "config override: version_policy.latest: 'latest' and 'all' exclude one another in ModelVersionPolicy; keep one of them"),
-    ],
-)  # fmt: skip
-def test_a_wrong_override(text: str, expected: str) -> None:
-    with pytest.raises(ConfigError) as raised:
-        config_from_json(text)
-    assert [str(finding) for finding in raised.value.findings] == [expected]
-
-
-def test_deep_nesting_is_refused() -> None:
-    with pytest.raises(ConfigError):
-        config_from_json('{"input":' * 100_000)

@@ -79,7 +79,7 @@ ONE = {
     "input [\n { dims: [ 1 }\n]": "c:2:10: '[' of 'dims' is never closed; add the missing ']'",
     "input [\n { dims: [ 1 ]\n]": "c:3:1: ']' comes before '{' of 'input' (line 2) is closed; add the missing '}'",
     "input { } }": "c:1:11: '}' closes nothing; remove it, or add what opens it",
-    "{ }": "c:1:1: '{' stands where a field name was expected; put the field's name before it",
+    "{ }": "c:1:1: '{' stands where a field name was expected; this is protobuf text, not JSON: remove the outer braces",
     '"name": "m"': 'c:1:1: the field name "name" stands in quotes; write name without quotes',
     "max_batch_size: +1": "c:1:17: '+' before the value of 'max_batch_size'; write the number without a plus sign",
     "[ext.name]: 1": "c:1:1: extensions and Any fields ('[name] …') are not part of a model configuration",
@@ -123,7 +123,12 @@ def test_a_forgotten_brace_is_told_from_the_fields_that_fell_into_the_block() ->
 
 def test_a_configuration_in_json_is_told_what_differs() -> None:
     found = mistakes('{\n  "name": "m",\n  "max_batch_size": 8\n}')
-    assert found == ["c:1:1: '{' stands where a field name was expected; put the field's name before it"]
+    assert found == [
+        "c:1:1: '{' stands where a field name was expected; this is protobuf text, not JSON: remove the outer braces"
+    ]
+    assert mistakes('name: "m" { }') == [
+        "c:1:11: '{' stands where a field name was expected; put the field's name before it"
+    ]
 
 
 def test_the_line_is_shown_with_a_caret_under_the_column() -> None:
@@ -138,13 +143,14 @@ def test_the_line_is_shown_with_a_caret_under_the_column() -> None:
 
 def test_text_that_is_no_utf8_after_its_escapes() -> None:
     (found,) = mistakes(r'name: "\377"')
-    assert found == "c:1:7: 'name' takes UTF-8 text, got " + r'"\377"'
+    assert found == "c:1:7: byte 0xff of 'name' is not UTF-8 text; write it in UTF-8"
 
 
 def test_bytes_that_are_no_text_have_a_place() -> None:
     assert mistakes(b'name: "m"\nbackend: "\xff"') == [
-        "c:2:11: byte 0xff is not UTF-8 text; save the file as UTF-8 text"
+        "c:2:10: byte 0xff of 'backend' is not UTF-8 text; write it in UTF-8"
     ]
+    assert mistakes(b"\xe9: 1") == ["c:1:1: byte 0xe9 is not UTF-8 text; save the file as UTF-8 text"]
 
 
 def test_endless_nesting_is_refused() -> None:

@@ -1,0 +1,120 @@
+"""Mistakes in the JSON of a config override: line, column and path of the field, what is wrong, what to write."""
+
+# One case a line reads best as a table.
+# ruff: noqa: E501
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from charonia.config.findings import ConfigError, Finding
+from charonia.config.json_form import config_from_json
+from charonia.config.json_syntax import JsonKind, JsonNode, parse_json
+from charonia.config.pbtxt_tokens import SyntaxStop
+
+
+def refusals(text: str) -> list[Finding]:
+    try:
+        config_from_json(text, "o")
+    except ConfigError as error:
+        return list(error.findings)
+    return []
+
+
+SYNTAX = [
+    ("{", "o:1:1: the object that starts here is never closed; add the missing '}'"),
+    ("", "o:1:1: a value was expected here, not the end of the text"),
+    ('{"input": [', "o:1:11: the list that starts here is never closed; add the missing ']'"),
+    ('{"input": [1', "o:1:11: the list that starts here is never closed; add the missing ']'"),
+    ("[]", 'o:1:1: a model configuration is a JSON object, got []; write { "max_batch_size": … }'),
+    ('"python"', 'o:1:1: a model configuration is a JSON object, got "python"; write { "max_batch_size": … }'),
+    ('{"a": 1,\n "a": 2}', "o:2:2: the key 'a' stands twice in one object, first on line 1; keep one of them"),
+    ('{"parameters": {"k": {}, "k": {}}}', "o:1:26: the key 'k' stands twice in one object, first on line 1; keep one of them"),
+    ('{"max_batch_size": 1,}', "o:1:21: ',' stands before '}'; remove it"),
+    ('{"max_batch_size": 1 "name": "m"}', "o:1:22: ',' or '}' was expected here"),
+    ('{"max_batch_size" 1}', "o:1:19: ':' was expected after the key 'max_batch_size'"),
+    ('{max_batch_size: 1}', 'o:1:2: a key in double quotes was expected here; write "max_batch_size"'),
+    ("{'a': 1}", "o:1:2: a key in double quotes was expected here"),
+    ('{"name": \'m\'}', "o:1:10: JSON has no text in single quotes; use double quotes: \"…\""),
+    ('{"a": True}', "o:1:7: JSON has no 'True'; write true"),
+    ('{"a": 1} // why', "o:1:10: there is more text after the end of the JSON; remove it"),
+    ('{"a": /* why */ 1}', "o:1:7: JSON has no comments; remove it"),
+    ('{"a": 0x10}', "o:1:8: ',' or '}' was expected here"),
+    ('{"a": NaN}', "o:1:7: 'NaN' stands where a JSON value was expected"),
+    ('{"a":\n  "never', "o:2:3: this text is no JSON string: Unterminated string starting at"),
+    ('{"a": "\\q"}', "o:1:8: this text is no JSON string: Invalid \\escape"),
+    ('name: "m"', "o:1:1: 'name' stands where a JSON value was expected"),
+    ("[" * 101, "o:1:101: more than 100 objects and lists stand inside one another"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "expected"), SYNTAX, ids=[str(number) for number in range(len(SYNTAX))])
+def test_what_is_no_json(text: str, expected: str) -> None:
+    assert [str(finding) for finding in refusals(text)] == [expected]
+
+
+FIELDS = [
+    ('{"max_batch_sise": 1}', "o:1:2: ModelConfig has no field 'max_batch_sise'; did you mean 'max_batch_size'?"),
+    ('{"input": [\n  {"nam": "x"}]}', "o:2:4: input[0]: ModelInput has no field 'nam'; did you mean 'name'?"),
+    ('{"max_batch_size": "x"}', "o:1:20: max_batch_size: 'max_batch_size' takes a whole number, got x"),
+    ('{"max_batch_size": 1.5}', "o:1:20: max_batch_size: 'max_batch_size' takes a whole number, got 1.5"),
+    ('{"max_batch_size": 1e400}', "o:1:20: max_batch_size: 'max_batch_size' takes a whole number, got 1e400"),
+    ('{"max_batch_size": true}', "o:1:20: max_batch_size: 'max_batch_size' takes a whole number, got true"),
+    ('{"max_batch_size": []}', "o:1:2: max_batch_size: 'max_batch_size' of ModelConfig takes one value, not a list; write the value without brackets"),
+    ('{"max_batch_size": 1,\n "maxBatchSize": 1}', "o:2:2: max_batch_size: 'max_batch_size' is set twice in ModelConfig, first on line 1; keep one of them"),
+    ('{"input": [{"dims": [1, null]}]}', "o:1:25: input[0].dims[1]: 'dims' takes a whole number, got null"),
+    ('{"input": [{"dims": [1, [2]]}]}', "o:1:25: input[0].dims[1]: 'dims' takes a whole number, got a list"),
+    ('{"input": ["x"]}', "o:1:12: input: 'input' of ModelConfig takes a block, got \"x\"; write input { … }"),
+    ('{"input": [{"data_type": "FP32"}]}', "o:1:26: input[0].data_type: 'data_type' of ModelInput has no value FP32; did you mean TYPE_FP32? Allowed are TYPE_BOOL, TYPE_UINT8, TYPE_UINT16, TYPE_UINT32, TYPE_UINT64, TYPE_INT8, TYPE_INT16, TYPE_INT32, TYPE_INT64, TYPE_FP16, TYPE_FP32, TYPE_FP64, TYPE_STRING, TYPE_BF16"),
+    ('{"parameters": {"a": "b"}}', "o:1:22: parameters[\"a\"]: the value for \"a\" in 'parameters' is a ModelParameter, got \"b\"; write { \"string_value\": \"b\" }"),
+    ('{"parameters": {"a": {"string_value": 1}}}', "o:1:39: parameters[\"a\"].string_value: 'string_value' takes text in quotes, got 1; write \"1\""),
+    ('{"version_policy": {"all": {}, "latest": {}}}', "o:1:32: version_policy.latest: 'latest' and 'all' exclude one another in ModelVersionPolicy; 'all' stands on line 1; keep one of them"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "expected"), FIELDS, ids=[str(number) for number in range(len(FIELDS))])
+def test_what_is_no_configuration(text: str, expected: str) -> None:
+    assert [str(finding) for finding in refusals(text)] == [expected]
+
+
+def test_the_line_of_a_mistake_is_shown_around_its_column() -> None:
+    text = '{"name": "' + "x" * 500 + '", "max_batch_size": "y", "parameters": {"' + "z" * 500 + '": {}}}'
+    (finding,) = refusals(text)
+    _, line, caret = finding.with_source_line().split("\n")
+    assert len(line) < 200
+    assert line[caret.index("^") :].startswith('"y"')
+
+
+def test_many_mistakes_are_not_all_listed() -> None:
+    found = refusals(json.dumps({f"field_{number}": 1 for number in range(1000)}))
+    assert 10 < len(found) < 100
+    assert "more mistakes" in found[-1].message
+
+
+@given(st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+))  # fmt: skip
+def test_all_json_is_read_as_the_standard_library_reads_it(value: object) -> None:
+    for text in (json.dumps(value), json.dumps(value, indent=1, ensure_ascii=False)):
+        assert _plain(parse_json(text)) == json.loads(text)
+
+
+def _plain(node: JsonNode) -> object:
+    if node.kind is JsonKind.OBJECT:
+        return {member.name: _plain(member.value) for member in node.members}
+    if node.kind is JsonKind.ARRAY:
+        return [_plain(item) for item in node.items]
+    return node.text if node.kind is JsonKind.STRING else json.loads(node.text)
+
+
+@given(st.text(alphabet='{}[]:,"\\ \n0123456789.-+eEtrufalsnd\'#/"', max_size=40))
+def test_what_the_standard_library_refuses_is_refused(text: str) -> None:
+    try:
+        json.loads(text)
+    except json.JSONDecodeError:
+        with pytest.raises(SyntaxStop):
+            parse_json(text)
