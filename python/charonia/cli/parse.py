@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
+from charonia.cli.backend_settings import idle_settings
 from charonia.cli.flags import FLAGS, OWN, Effect, Flag
 from charonia.core.errors import InvalidArgumentError, UnsupportedError
 from charonia.options import ServerOptions
@@ -52,7 +53,7 @@ def parse_flags(arguments: Sequence[str]) -> ParsedFlags:
             one.values.append(value)
     options = ServerOptions.of(**{name: one.value() for name, one in given.items()})
     options.check()
-    return ParsedFlags(options, list(remarks))
+    return ParsedFlags(options, [*remarks, *idle_settings(options.backend_config)])
 
 
 def _remarks(flag: Flag) -> list[str]:
