@@ -1,13 +1,14 @@
 """Metrics that models define themselves (`MetricFamily` of the Python backend). One `CustomMetrics` for each server.
 
 A family is known by its name: asking for it again gives the same one, with the first description. The same labels
-in one family are the same metric, however many handles there are; it disappears with its last handle.
+in one family are the same metric, however many handles there are; it disappears with its last handle, and a family
+with the last of those who asked for it.
 """
 
 import re
 import threading
 from bisect import bisect_left
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import StrEnum
 from itertools import pairwise
 
@@ -15,7 +16,7 @@ from charonia.core.errors import InvalidArgumentError, UnsupportedError
 from charonia.observe.exposition import Exposition, label_text
 
 _FAMILY_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
-_LABEL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+_LABEL_NAME = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*")  # Prometheus keeps what begins with __ for itself
 
 
 class MetricKind(StrEnum):
@@ -91,13 +92,21 @@ class CustomMetric:
 
 
 class CustomFamily:
-    """Metrics of one name and kind that differ in their labels. Made by `CustomMetrics.family`."""
+    """Metrics of one name and kind that differ in their labels. Made by `CustomMetrics.family`.
 
-    def __init__(self, name: str, description: str, kind: MetricKind, lock: threading.Lock) -> None:
+    Args:
+        forget: called, under `lock`, when nobody holds the family any more.
+    """
+
+    def __init__(
+        self, name: str, description: str, kind: MetricKind, lock: threading.Lock, forget: Callable[[str], None]
+    ) -> None:
         self.name = name
         self.description = description
         self.kind = kind
         self.lock = lock
+        self.holds = 0  # changed under the lock
+        self._forget = forget
         self._cells: dict[str, _Cell] = {}
 
     def metric(self, labels: Mapping[str, str], buckets: Sequence[float] | None = None) -> CustomMetric:
@@ -117,6 +126,7 @@ class CustomFamily:
             if cell is None:
                 cell = self._cells[key] = _Cell(bounds)
             cell.handles += 1
+            self.holds += 1
         return CustomMetric(self, key, cell)
 
     def release(self, labels: str, cell: _Cell) -> None:
@@ -125,6 +135,17 @@ class CustomFamily:
             cell.handles -= 1
             if not cell.handles:
                 del self._cells[labels]
+            self._let_go()
+
+    def remove(self) -> None:
+        """Undo one call of `CustomMetrics.family`."""
+        with self.lock:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        self.holds -= 1
+        if not self.holds:
+            self._forget(self.name)
 
     def write(self, out: Exposition) -> None:
         """Nothing while the family has no metric."""
@@ -169,7 +190,7 @@ class CustomMetrics:
         self._families: dict[str, CustomFamily] = {}
 
     def family(self, name: str, description: str, kind: MetricKind) -> CustomFamily:
-        """The family of this name, made if there is none.
+        """The family of this name, made if there is none. The caller gives it back by `remove`.
 
         Raises:
             InvalidArgumentError: the name is not allowed, the server's own, or a family of another kind has it.
@@ -179,12 +200,17 @@ class CustomMetrics:
         if name in self._taken:
             raise InvalidArgumentError(f"metric family '{name}' is one of the server's own")
         with self._lock:
-            family = self._families.get(name)
-            if family is None:
-                family = self._families[name] = CustomFamily(name, description, kind, self._lock)
-        if family.kind != kind:
-            raise InvalidArgumentError(f"metric family '{name}' exists already, as a {family.kind} and not a {kind}")
+            family = self._families.get(name) or CustomFamily(name, description, kind, self._lock, self._forget)
+            if family.kind != kind:
+                raise InvalidArgumentError(
+                    f"metric family '{name}' exists already, as a {family.kind} and not a {kind}"
+                )
+            self._families[name] = family
+            family.holds += 1
         return family
+
+    def _forget(self, name: str) -> None:
+        del self._families[name]
 
     def write(self, out: Exposition) -> None:
         with self._lock:

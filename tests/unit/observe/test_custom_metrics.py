@@ -98,6 +98,19 @@ def test_families_are_known_by_name(custom):
     assert "# HELP hits first" in lines(custom)
 
 
+def test_a_family_goes_with_the_last_who_holds_it(custom):
+    first, second = (custom.family("hits", text, MetricKind.COUNTER) for text in ("first", "second"))
+    metric = first.metric({})
+    first.remove()
+    second.remove()
+    assert lines(custom)[0] == "# HELP hits first"
+    metric.remove()
+    assert lines(custom) == []
+    custom.family("hits", "another", MetricKind.GAUGE).metric({})
+    assert lines(custom)[0] == "# HELP hits another"
+    assert len(custom._families) == 1
+
+
 @pytest.mark.parametrize("name", ["", "1x", "a-b", "a b", "a\n"])
 def test_wrong_family_names(custom, name):
     with pytest.raises(InvalidArgumentError):
@@ -107,5 +120,7 @@ def test_wrong_family_names(custom, name):
 def test_wrong_labels(custom):
     with pytest.raises(InvalidArgumentError, match="a-b"):
         custom.family("hits", "", MetricKind.GAUGE).metric({"a-b": "x"})
+    with pytest.raises(InvalidArgumentError, match="__name__"):
+        custom.family("hits", "", MetricKind.GAUGE).metric({"__name__": "up"})
     with pytest.raises(InvalidArgumentError, match="'le'"):
         custom.family("sizes", "", MetricKind.HISTOGRAM).metric({"le": "x"}, [1])

@@ -7,26 +7,30 @@ from typing import Any
 from charonia.backends.python.child import wire
 from charonia.core.errors import CharoniaError, InvalidArgumentError
 from charonia.core.log import Log, LogLevel
-from charonia.observe.custom_metrics import CustomMetric, CustomMetrics, MetricKind
+from charonia.observe.custom_metrics import CustomFamily, CustomMetric, CustomMetrics, MetricKind
 
 
 class ModelMetrics:
-    """The metrics that one model instance holds; they go with it."""
+    """The metrics that one model instance holds, and their families, by key; they go with it."""
 
     def __init__(self, metrics: CustomMetrics) -> None:
         self._metrics = metrics
+        self._families: dict[int, CustomFamily] = {}
         self._held: dict[int, CustomMetric] = {}
         self._keys = count(1)
 
-    def family(self, name: str, description: str, kind: str) -> None:
+    def family(self, name: str, description: str, kind: str) -> int:
         """Raises InvalidArgumentError: the name is not allowed, or another kind has it."""
-        self._metrics.family(name, description, MetricKind(kind))
+        key = next(self._keys)
+        self._families[key] = self._metrics.family(name, description, MetricKind(kind))
+        return key
 
-    def new(
-        self, family: str, description: str, kind: str, labels: dict[str, str], buckets: Sequence[float] | None
-    ) -> int:
+    def new(self, family: int, labels: dict[str, str], buckets: Sequence[float] | None) -> int:
         """Make a metric; the key by which it is known from now on."""
-        metric = self._metrics.family(family, description, MetricKind(kind)).metric(labels, buckets)
+        held = self._families.get(family)
+        if held is None:
+            raise InvalidArgumentError("this metric family has been removed")
+        metric = held.metric(labels, buckets)
         key = next(self._keys)
         self._held[key] = metric
         return key
@@ -38,12 +42,13 @@ class ModelMetrics:
         return metric
 
     def remove(self, key: int) -> None:
-        metric = self._held.pop(key, None)
-        if metric is not None:
-            metric.remove()
+        """Of a metric or of a family; the second time does nothing."""
+        gone = self._held.pop(key, None) or self._families.pop(key, None)
+        if gone is not None:
+            gone.remove()
 
     def close(self) -> None:
-        for key in list(self._held):
+        for key in (*self._held, *self._families):
             self.remove(key)
 
 

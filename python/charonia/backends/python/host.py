@@ -54,7 +54,7 @@ class _Life:
     ) -> None:
         self.child = child
         self.events = events
-        self.link = Link(child.work, child.inputs, child.outputs, plan.new_check(), events.casts)
+        self.link = Link(child.work, child.inputs, child.outputs, plan.new_check())
         self.serving = False
         self._ended = ended
 

@@ -5,9 +5,8 @@ batch costs one hand-off to the process and one back, and no other thread is wok
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from charonia.backends.base import Batch
 from charonia.backends.python.answers import AnswerReader
@@ -28,7 +27,6 @@ class Link:
     Args:
         inputs: shared memory that this side writes; its first CANCEL_SLOTS bytes are cancel flags.
         outputs: shared memory that the process writes.
-        take_casts: receives what the model told the server during a batch (metrics).
     """
 
     def __init__(
@@ -37,11 +35,9 @@ class Link:
         inputs: Arena,
         outputs: Region,
         check: OutputCheck,
-        take_casts: Callable[[list[Any]], None],
     ) -> None:
         self._work = work
         self._inputs = InputBlocks(inputs)
-        self._take_casts = take_casts
         self._flags = memoryview(inputs.region.view)[:CANCEL_SLOTS]
         self._slot = 0
         self._correlation = 0
@@ -64,9 +60,7 @@ class Link:
             for request in requests:
                 request.on_cancel(None)
         batch.outputs_ready()
-        failures, parameters, groups, released, casts = frame.meta
-        if casts:
-            self._take_casts(casts)
+        failures, parameters, groups, released = frame.meta
         self._answers.deliver(batch, failures, parameters, groups, frame.payload, released)
         self._inputs.release(released)
 

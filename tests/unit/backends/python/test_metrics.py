@@ -1,7 +1,9 @@
 """Metrics of a model's own, in both forms."""
 
 import gc
+import os
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -71,6 +73,60 @@ def test_a_metric_that_is_dropped_disappears(serve, workshop):
     assert "brief 1" in page(workshop)
     served.call(**X)
     assert "brief" not in page(workshop)
+
+
+def test_the_page_shows_what_a_running_execution_has_counted_and_dropped(serve, workshop, tmp_path):
+    """The model says that it has counted, then that it has dropped, and waits for the test to look, by pipes."""
+    for name in ("said", "go"):
+        os.mkfifo(tmp_path / name)
+    said, go = (os.open(tmp_path / name, os.O_RDWR) for name in ("said", "go"))
+    code = f"""
+    import os
+    class TritonPythonModel:
+        def initialize(self, args):
+            self.family = pb_utils.MetricFamily("brief", "b", pb_utils.MetricFamily.COUNTER)
+        def wait(self):
+            os.write(os.open("{tmp_path}/said", os.O_WRONLY), b"x")
+            os.read(os.open("{tmp_path}/go", os.O_RDONLY), 1)
+        def execute(self, requests):
+            metric = self.family.Metric()
+            metric.increment(7)
+            metric.value()
+            self.wait()
+            del metric
+            self.family.Metric({{"other": "x"}}).value()
+            self.wait()
+            return [pb_utils.InferenceResponse([pb_utils.Tensor("Y", np.zeros(1, np.float32))])]
+    """
+    served = serve(code)
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(served.call, **X)
+        pages = []
+        for _ in range(2):
+            os.read(said, 1)
+            pages.append(page(workshop))
+            os.write(go, b"x")
+        answer.result(20)
+    assert "brief 7" in pages[0]
+    assert "brief 7" not in pages[1]
+    for descriptor in (said, go):
+        os.close(descriptor)
+
+
+def test_families_that_are_dropped_leave_their_name_free(serve, workshop):
+    code = """
+    class TritonPythonModel:
+        def initialize(self, args):
+            for kind in (pb_utils.MetricFamily.COUNTER, pb_utils.MetricFamily.GAUGE):
+                family = pb_utils.MetricFamily("brief", "b", kind)
+                del family
+            for number in range(100):
+                pb_utils.MetricFamily(f"brief_{number}", "b", pb_utils.MetricFamily.COUNTER)
+        def execute(self, requests):
+            return [pb_utils.InferenceResponse([pb_utils.Tensor("Y", np.zeros(1, np.float32))])]
+    """
+    serve(code).call(**X)
+    assert not workshop.metrics._families
 
 
 @pytest.mark.parametrize(

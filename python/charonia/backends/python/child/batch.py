@@ -3,9 +3,9 @@
 BATCH  meta (slot, facts, requested, groups, released)
        facts: a tuple for each request; requested: one tuple of output names (() for all), or a list of them;
        groups: (indices or None for all, columns); released: output blocks that the server no longer needs
-DONE   meta (failures, parameters, groups, released, casts)
+DONE   meta (failures, parameters, groups, released)
        failures: text for the whole batch, or {index: (code, text)}; parameters: {index: {…}};
-       released: input blocks that the model no longer needs; casts: what `Runtime.cast` collected
+       released: input blocks that the model no longer needs
 """
 
 from __future__ import annotations

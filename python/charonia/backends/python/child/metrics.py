@@ -88,23 +88,22 @@ def make_metric_family(runtime: Runtime) -> Any:
         def __init__(self, name: str, description: str, kind: str) -> None:
             if kind not in (COUNTER, GAUGE, HISTOGRAM):
                 raise TritonModelException(f"metric family '{name}': unknown kind {kind!r}")
-            runtime.call("metric.family", str(name), str(description), kind)
             self._name = str(name)
-            self._description = str(description)
             self._kind = kind
+            self._key = runtime.call("metric.family", self._name, str(description), kind)
             self._lifetime = _Lifetime()
 
         def Metric(self, labels: dict[str, str] | None = None, buckets: Sequence[float] | None = None) -> Metric:
             """The metric with these labels; histograms need `buckets`, their ascending upper bounds."""
             texts = {str(key): str(value) for key, value in (labels or {}).items()}
             bounds = None if buckets is None else [float(bound) for bound in buckets]
-            key = runtime.call("metric.new", self._name, self._description, self._kind, texts, bounds)
+            key = runtime.call("metric.new", self._key, texts, bounds)
             return Metric(runtime, key, self._name, self._kind, self._lifetime)
 
         def __del__(self) -> None:
             try:
                 self._lifetime.alive = False
-                for key in list(self._lifetime.keys):
+                for key in (*self._lifetime.keys, self._key):
                     runtime.cast("metric.remove", key)
             except Exception:  # the server has gone, or the family was never made
                 pass

@@ -19,4 +19,4 @@ class Runtime(Protocol):
         """Ask the server and wait for the answer. Raises TritonModelException with the server's reason."""
 
     def cast(self, operation: str, *arguments: Any) -> None:
-        """Tell the server something; it is taken at the latest when the present batch is answered."""
+        """Tell the server something, without waiting until it has been taken; that is before the batch is answered."""

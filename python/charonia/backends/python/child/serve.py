@@ -21,7 +21,6 @@ from .model import Model
 from .pb_utils import MODULE_NAME, build_module
 
 _LAST_MOMENTS_S = 5.0  # for finalize, when the server has gone
-_MAX_PENDING = 1000
 
 
 class ChildRuntime:
@@ -29,9 +28,9 @@ class ChildRuntime:
 
     def __init__(self, events: wire.Channel) -> None:
         self.model_dir = ""
-        self.busy = False  # a batch is being executed: casts can leave with its answer
         self._events = events
-        self._pending: list[Any] = []
+        self._pending: deque[Any] = deque()
+        self._unsettled = False  # casts were sent, and maybe not taken yet
         self._calling = threading.Lock()
 
     def log(self, level: str, message: str, file: str, line: int) -> None:
@@ -44,6 +43,7 @@ class ChildRuntime:
         try:
             with self._calling:
                 self._flush()
+                self._unsettled = False
                 self._events.send(wire.CALL, 1, (operation, arguments))
                 answer = self._events.receive()
         except wire.LinkClosed:
@@ -59,22 +59,27 @@ class ChildRuntime:
         except TritonModelException:  # the server has gone
             pass
 
+    def settle_casts(self) -> None:
+        """Return when the server has taken all that was cast so far; at once when nothing was."""
+        if self._unsettled or self._pending:
+            self.settle()
+
     def cast(self, operation: str, *arguments: Any) -> None:
         self._pending.append((operation, arguments))
-        # A removal may come out of the garbage collector, in the middle of a send: it waits for the next occasion.
-        if operation != "metric.remove" and (not self.busy or len(self._pending) > _MAX_PENDING):
+        # A removal may come out of the garbage collector, in the middle of a send: it waits for the next occasion then.
+        if operation != "metric.remove" or not self._events.sending:
             try:
                 self._flush()
             except wire.LinkClosed:
                 pass
 
-    def take_casts(self) -> list[Any]:
-        casts, self._pending = self._pending, []
-        return casts
-
     def _flush(self) -> None:
-        if self._pending:
-            self._events.send(wire.CAST, 0, self.take_casts())
+        casts = []
+        while self._pending:
+            casts.append(self._pending.popleft())
+        if casts:
+            self._unsettled = True
+            self._events.send(wire.CAST, 0, casts)
 
 
 class Server:
@@ -142,15 +147,12 @@ class Server:
     def _batch(self, frame: wire.Frame) -> None:
         for offset in frame.meta[4]:
             self._outputs.free(offset)
-        self._runtime.busy = True
-        try:
-            failures, parameters, groups, payload = self._answer(frame)
-        finally:
-            self._runtime.busy = False
+        failures, parameters, groups, payload = self._answer(frame)
         released = []
         while self._released:
             released.append(self._released.popleft())
-        meta = (failures, parameters, groups, released, self._runtime.take_casts())
+        self._runtime.settle_casts()  # whoever sees the answer sees the metrics too
+        meta = (failures, parameters, groups, released)
         self._work.send(wire.DONE, frame.correlation, meta, payload)
 
     def _answer(self, frame: wire.Frame) -> tuple[Any, Any, list[Any], list[Any]]:

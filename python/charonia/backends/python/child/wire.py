@@ -60,6 +60,11 @@ class Channel:
         self._sending = threading.Lock()
         self._recv_into = sock.recv_into
 
+    @property
+    def sending(self) -> bool:
+        """Whether some thread, maybe this one, is in the middle of `send`."""
+        return self._sending.locked()
+
     def fileno(self) -> int:
         return self._socket.fileno()
 
