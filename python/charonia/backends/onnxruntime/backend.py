@@ -4,18 +4,18 @@ import threading
 from dataclasses import replace
 
 from charonia.backends.base import InstanceSpec, ModelContext
+from charonia.backends.inspecting import Inspection, file_error
+from charonia.backends.onnxruntime.completion import complete, is_open
 from charonia.backends.onnxruntime.files import model_file
+from charonia.backends.onnxruntime.inspection import inspect
 from charonia.backends.onnxruntime.model import OnnxRuntimeModel, open_session, tensor_names
 from charonia.backends.onnxruntime.ragged import refusal
 from charonia.backends.onnxruntime.runtime import Module, load_runtime, warn_of_double_install
 from charonia.backends.onnxruntime.signature import signature_of
-from charonia.config.complete import DEFAULT_MAX_BATCH_SIZE, complete_from_model
 from charonia.config.findings import raise_on_errors
 from charonia.config.schema import ModelConfig, ModelOptimizationPolicy
-from charonia.core.errors import InvalidArgumentError
+from charonia.core.errors import UnavailableError
 from charonia.core.log import Log
-
-_MAX_BATCH_SIZE_SETTING = "default-max-batch-size"
 
 
 class OnnxRuntimeBackend:
@@ -36,20 +36,13 @@ class OnnxRuntimeBackend:
             InvalidArgumentError: the model contradicts the configuration, or its file is wrong.
             NotFoundError, UnavailableError, UnsupportedError: see `model_file`, `load_runtime`, `signature_of`.
         """
-        if context.config.input and context.config.output:
+        if not is_open(context.config):
             return context.config
         runtime = self._load_runtime(context.server.log)
         path = model_file(context.config, context.model_dir, context.version_dir)
         session = open_session(runtime, _for_looking(context), path, _LOOKING)
         signature = signature_of(session, context.name, tensor_names(context.config))
-        completed = complete_from_model(
-            context.config,
-            signature.inputs,
-            signature.outputs,
-            model_file=path.name,
-            default_max_batch_size=_default_max_batch_size(context),
-            places=context.places,
-        )
+        completed = complete(context, signature, path.name)
         raise_on_errors(completed.findings)
         for finding in completed.findings:
             context.server.log.warning(f"model '{context.name}': {finding}")
@@ -69,6 +62,14 @@ class OnnxRuntimeBackend:
         if refused:
             context.server.log.warning(f"{refused}: it loads, and its requests are refused")
         return OnnxRuntimeModel(self._load_runtime(context.server.log), context, path)
+
+    def inspect(self, context: ModelContext) -> Inspection:
+        """What the model's file says of itself, without loading it."""
+        try:
+            runtime = self._load_runtime(context.server.log)
+        except UnavailableError as error:
+            return Inspection(context.config, (file_error(context.model_dir, str(error)),), is_complete=False)
+        return inspect(runtime, context)
 
     def close(self) -> None:
         """Models close their own sessions."""
@@ -90,12 +91,3 @@ def _for_looking(context: ModelContext) -> ModelContext:
     config.CopyFrom(context.config)
     config.optimization.CopyFrom(ModelOptimizationPolicy(graph=ModelOptimizationPolicy.Graph(level=2)))
     return replace(context, config=config, backend_config={})
-
-
-def _default_max_batch_size(context: ModelContext) -> int:
-    text = context.backend_config.get(_MAX_BATCH_SIZE_SETTING, str(DEFAULT_MAX_BATCH_SIZE))
-    if not text.isdecimal():
-        raise InvalidArgumentError(
-            f"--backend-config=onnxruntime,{_MAX_BATCH_SIZE_SETTING}={text}: expected a whole number from 0 on"
-        )
-    return int(text)

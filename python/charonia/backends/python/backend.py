@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from charonia.backends.base import BackendInstance, InstanceSpec, ModelContext
+from charonia.backends.inspecting import Inspection
 from charonia.backends.python.autocomplete import Warm, WarmProcesses, apply_completion, may_complete
 from charonia.backends.python.child import wire
 from charonia.backends.python.child.errors import ModelFailure
@@ -14,6 +15,7 @@ from charonia.backends.python.environment import PARAMETER, Environment, Environ
 from charonia.backends.python.events import ModelEvents
 from charonia.backends.python.host import HostPlan, IsolatedInstance
 from charonia.backends.python.inline import InlineInstance, InlineProgram, complete_inline
+from charonia.backends.python.inspection import inspect
 from charonia.backends.python.launch import ModelFiles, find_files, model_args, process_environment
 from charonia.backends.python.outputs import OutputCheck
 from charonia.backends.python.process import ChildFailed, ChildProcess
@@ -63,6 +65,10 @@ class PythonBackend:
         except (ChildFailed, ModelFailure) as failed:
             raise InvalidArgumentError(f"model '{context.name}': {failed}") from None
         return apply_completion(context, completed)
+
+    def inspect(self, context: ModelContext) -> Inspection:
+        """What the model's file says, without executing it."""
+        return inspect(context, self._environments, self._model_file)
 
     def load(self, context: ModelContext) -> "PythonModel":
         """Find the model's files and environment; instances start them.

@@ -48,6 +48,12 @@ class Environments:
             path = self._unpacked(model, path)
         return _environment(model, path)
 
+    def look(self, model: str, value: str, model_dir: Path) -> Environment | None:
+        """As `find`, but None for a packed one: it is not unpacked only to be looked at."""
+        if value and not _resolve(model, value, model_dir).is_dir():
+            return None
+        return self.find(model, value, model_dir)
+
     def close(self) -> None:
         with self._lock:
             if self._folder is not None:

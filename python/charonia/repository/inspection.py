@@ -1,0 +1,205 @@
+"""What is wrong with a model, found without loading it. The loader and `charonia check` both say what this finds.
+
+read_model       the configuration, the folder, the version policy: all that the loader needs before it loads
+inspect_version  the model's files, its devices, labels and warm-up data: why a load would fail, or did
+"""
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from charonia.backends.base import ModelContext, ServerFacts
+from charonia.backends.inspecting import InspectingBackend, Inspection
+from charonia.backends.placement import Devices, place
+from charonia.backends.registry import BackendRegistry
+from charonia.backends.warmup import warmup_samples
+from charonia.config.findings import ConfigError, Finding, Severity, errors_in
+from charonia.config.model_config import ConfigOptions, LoadedConfig, finish_config, load_config
+from charonia.config.places import Place, Places
+from charonia.config.schema import ModelConfig
+from charonia.core.errors import CharoniaError
+from charonia.core.log import SilentLog
+from charonia.repository.labels import label_findings
+from charonia.repository.scan import FoundModel
+from charonia.repository.versions import VersionChoice, choose_versions
+
+_LATER = ("ensemble_scheduling", "sequence_batching")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReading:
+    """One model as far as its configuration and its folder tell.
+
+    Attributes:
+        versions: those to serve, ascending; none when there is an error.
+        findings: of the configuration, of the folder, and of the two together.
+    """
+
+    model: FoundModel
+    loaded: LoadedConfig
+    versions: tuple[int, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def error(self) -> ConfigError | None:
+        """Why the model can't be loaded, None when it can be tried. What lies in the wrong place is a likely reason."""
+        if not errors_in(self.findings):
+            return None
+        strays = [replace(each, severity=Severity.ERROR) for each in self.model.warnings]
+        return ConfigError([*self.findings, *strays])
+
+
+@dataclass(frozen=True, slots=True)
+class InspectionParts:
+    """What inspecting needs of the server; as `LoaderParts` has it."""
+
+    registry: BackendRegistry
+    devices: Devices
+    facts: ServerFacts
+    config: ConfigOptions
+
+
+@dataclass(frozen=True, slots=True)
+class VersionInspection:
+    """One version: its configuration, completed where the files tell, and all that is wrong with it.
+
+    Attributes:
+        is_complete: whether `config` is what would be served; else the model itself completes it as it is loaded.
+    """
+
+    config: ModelConfig
+    is_complete: bool
+    findings: tuple[Finding, ...]
+
+
+def read_model(model: FoundModel, options: ConfigOptions) -> ModelReading:
+    """Read the configuration of a model folder and choose the versions. Raises nothing."""
+    if model.misplaced is not None:
+        nothing = LoadedConfig(ModelConfig(name=model.name), (), (), "", Places(str(model.path)))
+        return ModelReading(model, nothing, (), (replace(model.misplaced, severity=Severity.ERROR),))
+    loaded = load_config(model.path, model.name, options)
+    findings = [*_of_config(model, loaded), *_of_later(loaded)]
+    choice = VersionChoice(())
+    try:
+        choice = choose_versions(loaded.config, model.versions)
+    except CharoniaError as error:
+        findings.append(_without_versions(model, loaded, error))
+    for missing in choice.missing:
+        message = f"version {missing} is asked for by the version policy and has no folder"
+        findings.append(
+            _at(loaded.places, Severity.WARNING, "version_policy", message, f"make '{model.name}/{missing}'")
+        )
+    versions = () if errors_in(findings) else choice.versions
+    return ModelReading(model, loaded, versions, tuple(findings))
+
+
+def _of_config(model: FoundModel, loaded: LoadedConfig) -> Iterable[Finding]:
+    """Without a version folder there is no model file, and it is no news that none tells the backend."""
+    for finding in loaded.findings:
+        if model.versions or finding.path != "backend":
+            yield finding
+
+
+def _of_later(loaded: LoadedConfig) -> Iterable[Finding]:
+    for section in _LATER:
+        if loaded.config.HasField(section):  # type: ignore[arg-type]
+            message = f"model '{loaded.config.name}' needs {section}, which this version of Charonia does not serve yet"
+            yield _at(loaded.places, Severity.ERROR, section, message)
+
+
+def _without_versions(model: FoundModel, loaded: LoadedConfig, error: CharoniaError) -> Finding:
+    written = "version_policy" in loaded.places
+    place = loaded.places.find("version_policy") if written else Place(str(model.path))
+    remedy = "" if model.warnings or model.versions else f"make the folder '{model.path / '1'}', the model file in it"
+    return Finding(Severity.ERROR, "", place, str(error), remedy)
+
+
+def model_context(reading: ModelReading, version: int, config: ModelConfig, parts: InspectionParts) -> ModelContext:
+    """What the backend is told of one version."""
+    path = reading.model.path
+    return ModelContext(
+        reading.model.name,
+        version,
+        config,
+        path,
+        path / str(version),
+        parts.registry.config_for(config.backend),
+        parts.facts,
+        reading.loaded.places,
+    )
+
+
+def inspect_version(reading: ModelReading, version: int, parts: InspectionParts) -> VersionInspection:
+    """Look at one of the versions to serve. Nothing is loaded, and nothing of the model's is executed."""
+    config = ModelConfig()
+    config.CopyFrom(reading.loaded.config)
+    places = reading.loaded.places
+    try:
+        backend = parts.registry.get(config.backend)
+    except CharoniaError as error:
+        path = "backend" if "backend" in places or "platform" not in places else "platform"
+        return VersionInspection(config, False, (_at(places, Severity.ERROR, path, str(error)),))
+    inspected = Inspection(config, is_complete=False)
+    if isinstance(backend, InspectingBackend):
+        inspected = backend.inspect(model_context(reading, version, config, parts))
+    findings = list(inspected.findings)
+    if inspected.is_complete:
+        finished = finish_config(reading.loaded, inspected.config, parts.config)
+        findings += [each for each in finished.findings if each not in (*reading.findings, *findings)]
+    findings += _of_devices(inspected.config, places, parts.devices)
+    findings += label_findings(inspected.config, reading.model.path, places)
+    if inspected.is_complete:
+        findings += _of_warmup(inspected.config, reading.model.path, places)
+    return VersionInspection(inspected.config, inspected.is_complete, tuple(findings))
+
+
+def explained(error: CharoniaError, inspect: Callable[[], VersionInspection]) -> CharoniaError:
+    """The error of a failed load, together with what an inspection finds that explains it."""
+    found: list[Finding] = []
+    with suppress(Exception):  # a fault in looking must not hide the reason that there is
+        found = errors_in(inspect().findings)
+    if not found:
+        return error
+    known = error.findings if isinstance(error, ConfigError) else ()
+    findings = [*found, *(each for each in known if each not in found)]
+    if not known and not any(str(error) in each.message for each in found):
+        findings.append(Finding(Severity.ERROR, "", None, f"the load said: {error}"))
+    return ConfigError(findings)
+
+
+def _of_devices(config: ModelConfig, places: Places, devices: Devices) -> Iterable[Finding]:
+    log = _Warnings()
+    try:
+        place(config, devices, 1, log)
+    except CharoniaError as error:
+        yield _at(places, Severity.ERROR, "instance_group", str(error))
+    for message in log.messages:
+        yield _at(places, Severity.WARNING, "instance_group", message)
+
+
+def _of_warmup(config: ModelConfig, model_dir: Path, places: Places) -> Iterable[Finding]:
+    """Each sample by itself, so that every wrong one is found."""
+    for index, sample in enumerate(config.model_warmup):
+        alone = ModelConfig()
+        alone.CopyFrom(config)
+        del alone.model_warmup[:]
+        alone.model_warmup.append(sample)
+        try:
+            warmup_samples(alone, model_dir)
+        except CharoniaError as error:
+            yield _at(places, Severity.ERROR, f"model_warmup[{index}]", str(error))
+
+
+class _Warnings(SilentLog):
+    """Keeps the warnings."""
+
+    def __init__(self) -> None:
+        self.messages: list[str] = []
+
+    def warning(self, message: str) -> None:
+        self.messages.append(message)
+
+
+def _at(places: Places, severity: Severity, path: str, message: str, remedy: str = "") -> Finding:
+    return Finding(severity, path, places.find(path), message, remedy)
