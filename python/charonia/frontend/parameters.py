@@ -3,12 +3,16 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from charonia.core.errors import InvalidArgumentError
+from charonia.core.errors import InvalidArgumentError, UnsupportedError
 from charonia.core.request import NO_PARAMETERS, SEQUENCE_END, SEQUENCE_START, Parameter
 from charonia.core.text import shown
 
-_OWN = ("priority", "timeout", "sequence_id", "sequence_start", "sequence_end")
+# Asks a decoupled model's stream for a last answer without outputs; of the reserved names the only one a client may use.
+_EMPTY_FINAL = "triton_enable_empty_final_response"
+_OWN = ("priority", "timeout", "sequence_id", "sequence_start", "sequence_end", _EMPTY_FINAL)
+_RESERVED_PREFIX = "triton_"
 _MAX_UINT64 = (1 << 64) - 1
+_MAX_TEXT_ID = 128
 
 
 @dataclass(slots=True)
@@ -29,9 +33,12 @@ def split_parameters(parameters: Mapping[str, Parameter]) -> RequestOptions:
     """Sort parameters into the server's own and the model's.
 
     Raises:
-        InvalidArgumentError: one of the server's own has the wrong type or range.
+        InvalidArgumentError: one of the server's own has the wrong type or range, or a name is reserved.
+        UnsupportedError: a textual correlation id is too long.
     """
     others = {key: value for key, value in parameters.items() if key not in _OWN}
+    _refuse_reserved(others)
+    _flag(parameters, _EMPTY_FINAL, 0)
     return RequestOptions(
         priority=_number(parameters, "priority"),
         timeout_us=_number(parameters, "timeout"),
@@ -55,9 +62,23 @@ def _flag(parameters: Mapping[str, Parameter], key: str, flag: int) -> int:
     return flag if value else 0
 
 
+def _refuse_reserved(others: Mapping[str, Parameter]) -> None:
+    for key in others:
+        if key.startswith(_RESERVED_PREFIX):
+            raise InvalidArgumentError(
+                f"parameter {shown(repr(key))}: keys starting with '{_RESERVED_PREFIX}' are reserved for Triton usage; "
+                f"the only one to send is {_EMPTY_FINAL}"
+            )
+
+
 def _correlation_id(value: Parameter) -> int | str:
     if isinstance(value, bool | float):
         raise _wrong_type("sequence_id", value, "expected int64_param or string_param: a whole number or text")
+    if isinstance(value, str) and len(value.encode()) > _MAX_TEXT_ID:
+        raise UnsupportedError(
+            f"string correlation ID cannot be longer than {_MAX_TEXT_ID} characters, "
+            f"'sequence_id' has {len(value.encode())} bytes: send a shorter one, or a number"
+        )
     # A negative number comes from clients that send an unsigned 64-bit id as a signed one.
     return value & _MAX_UINT64 if isinstance(value, int) else value
 
