@@ -227,7 +227,7 @@ def _health(good: bool, sentence: str) -> Response:
 
 
 async def _nothing(ask: Ask) -> Response:
-    return empty_answer()
+    return Response(b"", media_type="text/plain")
 
 
 async def _infer_elsewhere(ask: Ask) -> Response:
