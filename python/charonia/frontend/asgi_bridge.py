@@ -6,6 +6,7 @@ that ASGI knows: `receive` gives `http.disconnect`, and `send` raises OSError. A
 
 import asyncio
 import contextlib
+import time
 import traceback
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from urllib.parse import unquote
 from starlette.types import ASGIApp, Message, Scope
 
 from charonia.core.log import Log
+from charonia.core.text import shown
 
 if TYPE_CHECKING:
     from charonia._wire import HttpCall
@@ -40,7 +42,7 @@ class AsgiBridge:
 
     async def serve(self, call: "HttpCall") -> None:
         """Answer one call. Never raises, but for being cancelled."""
-        exchange = _Exchange(call, self._watch_s)
+        exchange, began = _Exchange(call, self._watch_s), time.monotonic()
         try:
             await self._apps[call.listener](exchange.scope(), exchange.receive, exchange.send)
         except ClientGone:
@@ -49,6 +51,9 @@ class AsgiBridge:
             self._log.error(f"the app failed at {call.method} {call.path}: {traceback.format_exc()}")
         finally:
             exchange.close()
+            if self._log.highest_verbosity:
+                took_us = int((time.monotonic() - began) * 1e6)
+                self._log.verbose(f"HTTP {call.method} {shown(call.path)}: {exchange.status} after {took_us} us")
 
 
 class ClientGone(OSError):
@@ -66,6 +71,11 @@ class _Exchange:
         self._started = False
         self._ended = False
         self._over = asyncio.Event()
+
+    @property
+    def status(self) -> int:
+        """Of the answer; 0 while it has none."""
+        return self._head[0] if self._head is not None else 0
 
     def scope(self) -> Scope:
         call = self._call
@@ -133,5 +143,6 @@ class _Exchange:
         if self._started or self._call.is_disconnected:
             return
         body = b'{"error":"the server failed to answer this request"}'
-        self._call.start(500, [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))])
+        self._head = 500, [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+        self._call.start(*self._head)
         self._call.write(b"" if self._call.method == "HEAD" else body, False)

@@ -1,5 +1,6 @@
 """The unary methods of the gRPC inference service, but for ModelInfer, which the wire keeps to itself."""
 
+import time
 import traceback
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -13,6 +14,7 @@ from charonia.control.repository import no_repository
 from charonia.control.versions import parse_version
 from charonia.core.errors import CharoniaError, Code, InvalidArgumentError, UnsupportedError
 from charonia.core.log import Log
+from charonia.core.text import shown
 from charonia.frontend import control_messages
 from charonia.frontend.control_load import dependents_of_message, overrides_of_message
 from charonia.frontend.control_logging import change_of_message, settings_message
@@ -57,13 +59,24 @@ class ControlRpc:
 
     async def serve(self, call: "RpcCall") -> None:
         """Answer one call. Never raises."""
+        began = time.monotonic()
+        code = await self._settle(call)
+        if self._log.highest_verbosity:
+            took_us = int((time.monotonic() - began) * 1e6)
+            self._log.verbose(f"gRPC {shown(call.path)}: {code.name} after {took_us} us")
+
+    async def _settle(self, call: "RpcCall") -> Code:
+        """Reply or fail; gives the code that the client gets."""
         try:
             call.reply(await self._answer(call))
         except CharoniaError as error:
             call.fail(error.code, str(error))
+            return error.code
         except Exception as error:
             self._log.error(f"{call.path} failed by a fault of the server: {traceback.format_exc()}")
             call.fail(Code.INTERNAL, f"{call.path} failed by a fault of the server: {error!r}")
+            return Code.INTERNAL
+        return Code.OK
 
     async def _answer(self, call: "RpcCall") -> bytes:
         method = self._methods.get(call.path)

@@ -47,7 +47,7 @@ class Doors:
         self._log = log
         self._on_death = on_death
         self._wire = WireServer(_wire_options(options, server_header))
-        self._ingress = Ingress(self._wire, submitter, directory, on_death)
+        self._ingress = Ingress(self._wire, submitter, directory, on_death, log)
         self._control: ControlLoop | None = None
         self._control_starter: threading.Thread | None = None
         self._closer: threading.Thread | None = None

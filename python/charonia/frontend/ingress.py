@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from charonia._wire import InferCall, WireServer
 from charonia.control.versions import parse_version
 from charonia.core.errors import CharoniaError, Code, InvalidArgumentError
+from charonia.core.log import Log, SilentLog
 from charonia.core.protocols import Submitter
 from charonia.core.request import ANY_VERSION, InferRequest
 from charonia.core.tensor import Tensor
@@ -16,11 +17,15 @@ from charonia.frontend.classification import ClassifyingChannel
 from charonia.frontend.parameters import NO_OPTIONS, split_parameters
 from charonia.frontend.raw_request import raw_input
 from charonia.frontend.regions import refuse_regions
+from charonia.frontend.request_log import RequestLog
 from charonia.frontend.wire_channel import WireChannel
 
 # More than any batch; a take this large is about 1 ms of work, so that stopping stays prompt.
 _TAKE_AT_MOST = 128
 _FOREVER_S = 86400.0
+
+Accept = Callable[[InferCall], InferRequest | None]
+"""Makes a call a request, or answers it."""
 
 
 class Ingress:
@@ -28,6 +33,7 @@ class Ingress:
 
     Args:
         on_death: told when the thread ends by an exception, which is a bug.
+        log: gets a line for each request and each answer when details are asked for.
     """
 
     def __init__(
@@ -36,13 +42,15 @@ class Ingress:
         submitter: Submitter,
         directory: ModelDirectory,
         on_death: Callable[[str, BaseException], None],
+        log: Log | None = None,
     ) -> None:
         self._wire = wire
         self._submitter = submitter
         self._directory = directory
         self._on_death = on_death
         self._live: dict[int, weakref.ref[InferRequest]] = {}
-        self._channel = WireChannel(wire, lambda key: self._live.pop(key, None))
+        self._requests = RequestLog(log or SilentLog())
+        self._channel = WireChannel(wire, lambda key: self._live.pop(key, None), self._requests)
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="ingress", daemon=True)
 
@@ -59,16 +67,18 @@ class Ingress:
     def _run(self) -> None:
         try:
             while not self._stopping:
-                for item in self._wire.take(_TAKE_AT_MOST, _FOREVER_S):
-                    self._handle(item)
+                items = self._wire.take(_TAKE_AT_MOST, _FOREVER_S)
+                accept = self.acceptor()
+                for item in items:
+                    self._handle(item, accept)
         except BaseException as error:
             self._on_death("ingress", error)
 
-    def _handle(self, item: InferCall | int) -> None:
+    def _handle(self, item: InferCall | int, accept: Accept) -> None:
         if isinstance(item, int):
             self._cancel(item)
             return
-        request = self.accept(item)
+        request = accept(item)
         if request is not None:
             self._submitter.submit(request)
 
@@ -78,17 +88,32 @@ class Ingress:
         if request is not None:
             request.cancel()
 
+    def acceptor(self) -> Accept:
+        """How to accept the calls of one take: the log is asked once for all of them."""
+        return self._accept_and_tell if self._requests.on else self.accept
+
     def accept(self, call: InferCall) -> InferRequest | None:
         """The request that `call` stands for; None if it was answered here because it is malformed."""
         try:
             return self._request(call)
         except CharoniaError as error:
-            self._wire.fail_batch(((call, error.code, str(error)),))
-            return None
+            self._refuse(call, error.code, str(error))
         except Exception as error:
             message = f"the request to model '{call.model_name}' failed by a fault of the server: {error!r}"
-            self._wire.fail_batch(((call, Code.INTERNAL, message),))
-            return None
+            self._refuse(call, Code.INTERNAL, message)
+        return None
+
+    def _accept_and_tell(self, call: InferCall) -> InferRequest | None:
+        request = self.accept(call)
+        if request is not None:
+            self._requests.arrived(call.protocol, request)
+        return request
+
+    def _refuse(self, call: InferCall, code: int, message: str) -> None:
+        self._wire.fail_batch(((call, code, message),))
+        if self._requests.on:
+            parts = call.unpack()
+            self._requests.refused(call.protocol, parts[1], parts[3], code, parts[9])
 
     def _request(self, call: InferCall) -> InferRequest:
         (
@@ -192,7 +217,7 @@ class WireBell:
         calls = self._wire.take_route(self._route, _TAKE_AT_MOST, timeout_s)
         if not calls:
             return ()
-        accept = self._ingress.accept
+        accept = self._ingress.acceptor()
         return [request for call in calls if (request := accept(call)) is not None]
 
     def ring(self, count: int = 1) -> None:

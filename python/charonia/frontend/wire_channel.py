@@ -8,6 +8,7 @@ from charonia._wire import Reply as WireReply
 from charonia.core.errors import Code
 from charonia.core.request import Reply
 from charonia.core.tensor import Tensor
+from charonia.frontend.request_log import RequestLog
 
 Failure = tuple[InferCall, int, str]
 """(call, code, message)."""
@@ -25,13 +26,17 @@ class WireChannel:
 
     Args:
         forget: told the key of each call that gets its final reply.
+        requests: told the replies while it is on.
     """
 
-    def __init__(self, wire: ReplySink, forget: Callable[[int], object]) -> None:
+    def __init__(self, wire: ReplySink, forget: Callable[[int], object], requests: RequestLog) -> None:
         self._wire = wire
         self._forget = forget
+        self._requests = requests
 
     def send(self, replies: Sequence[Reply]) -> None:
+        if self._requests.on:
+            self._requests.answered(replies)
         answers: list[WireReply] = []
         failures: list[Failure] = []
         for reply in replies:

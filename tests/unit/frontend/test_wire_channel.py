@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from charonia.core.errors import BackendError, Code
+from charonia.core.log import SilentLog
 from charonia.core.request import Reply
 from charonia.core.tensor import HostBuffer, Tensor
+from charonia.frontend.request_log import RequestLog
 from charonia.frontend.wire_channel import WireChannel
 from charonia.testing.requests import make_request
 
@@ -45,7 +47,7 @@ class BrokenBuffer(HostBuffer):
 
 def sent(*replies):
     wire, forgotten = Wire(), []
-    channel = WireChannel(wire, forgotten.append)
+    channel = WireChannel(wire, forgotten.append, RequestLog(SilentLog()))
     requests = [make_request(channel, token=Call(key)) for key in range(len(replies))]
     channel.send([reply(request) for reply, request in zip(replies, requests, strict=True)])
     assert forgotten == list(range(len(replies)))
