@@ -26,8 +26,9 @@ from charonia.engine.engine import Engine
 from charonia.engine.inproc import InprocClient
 from charonia.engine.model import ModelServices, ModelVersion
 from charonia.observe.cpu import CpuMetrics
+from charonia.logs import open_log
 from charonia.observe.gpu import open_gpu_metrics
-from charonia.observe.log import LogSettings, ServerLog
+from charonia.observe.log import ServerLog
 from charonia.observe.metrics import Metrics, MetricWriter
 from charonia.observe.metrics_config import parse_metrics_config
 from charonia.options import ServerOptions
@@ -58,12 +59,12 @@ class Server:
         log: where it writes; by default as the options say.
 
     Raises:
-        OSError: the log file can't be opened.
+        InvalidArgumentError: the log file can't be opened.
     """
 
     def __init__(self, options: ServerOptions, log: ServerLog | None = None) -> None:
         self.options = options
-        self.log = log or ServerLog(log_settings(options))
+        self.log = log or open_log(options)
         self.clock = MonotonicClock()
         self._gpus = visible_gpus()
         self._metrics_options = parse_metrics_config(options.metrics_config)
@@ -276,17 +277,6 @@ class Server:
             return
         with self._publishing:
             doors.publish(self.live, self.ready, readiness_table(self.models))
-
-
-def log_settings(options: ServerOptions) -> LogSettings:
-    return LogSettings(
-        info=options.log_info,
-        warning=options.log_warning,
-        error=options.log_error,
-        verbose_level=options.log_verbose,
-        format=options.log_format,
-        file=options.log_file,
-    )
 
 
 def readiness_table(models: Directory[ModelVersion]) -> dict[tuple[str, str], tuple[bool, int]]:

@@ -88,7 +88,9 @@ class Tritonserver(Serving):
     def __init__(self, *flags):
         ports = [f"--{name}-port=0" for name in ("http", "grpc", "metrics")]
         program = Path(sys.executable).parent / "tritonserver"
-        self.process = subprocess.Popen([program, *ports, *flags], stderr=subprocess.PIPE, text=True, bufsize=1)
+        self.process = subprocess.Popen(
+            [program, *ports, *flags], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1
+        )
         self.log, self.ports = [], {}
         self._lines = queue.Queue()
         self._reader = threading.Thread(target=self._read, daemon=True)

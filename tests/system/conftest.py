@@ -35,7 +35,11 @@ class Serving:
     def __init__(self, *flags: str, ports: bool = True) -> None:
         free = [f"--{name}-port=0" for name in _FREE_PORTS] if ports else []
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "charonia", "serve", *free, *flags], stderr=subprocess.PIPE, text=True, bufsize=1
+            [sys.executable, "-m", "charonia", "serve", *free, *flags],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            bufsize=1,
         )
         self.log: list[str] = []
         self._lines: queue.Queue[str | None] = queue.Queue()
@@ -44,8 +48,8 @@ class Serving:
         self.ports: dict[str, int] = {}
 
     def _read(self) -> None:
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
             self._lines.put(line.rstrip("\n"))
         self._lines.put(None)
 

@@ -105,7 +105,7 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
         _works("log-warning", boolean, "Write warnings (default: true)."),
         _works("log-error", boolean, "Write errors (default: true)."),
         _works("log-format", text, "How lines look: default, ISO8601, or json for one object a line.", "FORMAT"),
-        _works("log-file", text, "Write the log to this file instead of standard error.", "FILE"),
+        _works("log-file", text, "Write the log to this file instead of standard output and standard error.", "FILE"),
     ),
     "Model repository": (
         _list("model-repository", "Folder that holds model folders. Repeat it for several.", "DIR"),

@@ -56,10 +56,11 @@ def run_server(parsed: ParsedFlags) -> int:
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     _keep_freed_memory()
     signals = StopSignals()
+    from charonia.logs import open_log
     from charonia.server import Server
 
     try:
-        server = Server(parsed.options)
+        server = Server(parsed.options, open_log(parsed.options, own_process=True))
     except (CharoniaError, OSError) as error:
         print(f"error: creating server: {error}", file=sys.stderr)
         return FAILED

@@ -14,7 +14,7 @@ from types import FrameType
 
 from charonia.core.log import LogLevel
 from charonia.observe.log_lines import LINES, quoted
-from charonia.observe.sink import Sink, open_file_sink, stderr_sink
+from charonia.observe.sink import Sink, stderr_sink
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class LogLevels:
 
 @dataclass(frozen=True, slots=True)
 class LogSettings(LogLevels):
-    """All settings of a log; `format` is one of those of `--log-format`, `file` is "" for the standard streams."""
+    """All settings of a log; `format` is one of those of `--log-format`, `file` the file that it goes to, or ""."""
 
     format: str = "default"
     file: str = ""
@@ -69,7 +69,8 @@ class _LeveledLog:
     def _levels(self) -> LogLevels:
         raise NotImplementedError
 
-    def _write(self, level: LogLevel, message: str, file: str, line: int) -> None:
+    def _write(self, level: LogLevel, message: str, file: str, line: int, after: str = "") -> None:
+        """`after`: lines below the message, as they are; in JSON they are part of it."""
         raise NotImplementedError
 
     def info(self, message: str) -> None:
@@ -80,9 +81,9 @@ class _LeveledLog:
         if self._levels.warning:
             self._write(LogLevel.WARNING, message, *_place(sys._getframe(1)))
 
-    def error(self, message: str) -> None:
+    def error(self, message: str, below: str = "") -> None:
         if self._levels.error:
-            self._write(LogLevel.ERROR, message, *_place(sys._getframe(1)))
+            self._write(LogLevel.ERROR, message, *_place(sys._getframe(1)), below)
 
     def verbose(self, message: str, level: int = 1) -> None:
         if self._levels.verbose_level >= level:
@@ -98,16 +99,13 @@ class ServerLog(_LeveledLog):
 
     Args:
         settings: what to begin with.
-        sink: where finished lines go; by default the settings' file, or standard error without one.
+        sink: where finished lines go; by default standard error.
         details: where informational and verbose lines go, when that is another place.
         now: seconds since the epoch.
         escape: whether messages are written as JSON strings; without, a message may hold anything, also lines.
 
     Attributes:
         highest_verbosity: the verbose level of the server, or of a model, whichever is the highest.
-
-    Raises:
-        OSError: the log file can't be opened.
     """
 
     def __init__(
@@ -120,7 +118,7 @@ class ServerLog(_LeveledLog):
         escape: bool = True,
     ) -> None:
         self.settings = settings or LogSettings()
-        self._sink = sink or (open_file_sink(self.settings.file) if self.settings.file else stderr_sink())
+        self._sink = sink or stderr_sink()
         self._details = details or self._sink
         self._now = now
         self._escape = escape
@@ -166,13 +164,8 @@ class ServerLog(_LeveledLog):
 
     def table(self, table: str) -> None:
         """A table of several lines: an empty message, then the table as it is (JSON: one message that holds it)."""
-        if not self.settings.info:
-            return
-        file, line = _place(sys._getframe(1))
-        if self.settings.format == "json":
-            self._write(LogLevel.INFO, table, file, line)
-        else:
-            self._write(LogLevel.INFO, "", file, line, after=table)
+        if self.settings.info:
+            self._write(LogLevel.INFO, "", *_place(sys._getframe(1)), f"{table}\n")
 
     def close(self) -> None:
         """Close the log file, if there is one. Later messages go nowhere."""
@@ -182,9 +175,11 @@ class ServerLog(_LeveledLog):
 
     def _write(self, level: LogLevel, message: str, file: str, line: int, after: str = "") -> None:
         style = self.settings.format
+        if style == "json" and after:
+            message, after = f"{message}\n{after}".strip("\n"), ""
         shown = quoted(message) if self._escape or style == "json" else message
         text = LINES[style](level, datetime.fromtimestamp(self._now(), UTC), self._pid, file, line, shown)
-        data = f"{text}\n{after}\n\n" if after else f"{text}\n"
+        data = f"{text}\n{after}\n" if after else f"{text}\n"
         sink = self._sink if level in (LogLevel.WARNING, LogLevel.ERROR) else self._details
         with self._lock:
             sink.write(data.encode(errors="backslashreplace"))
@@ -208,8 +203,8 @@ class ModelLog(_LeveledLog):
     def about(self, model: str) -> "ModelLog":
         return self._log.about(model)
 
-    def _write(self, level: LogLevel, message: str, file: str, line: int) -> None:
-        self._log._write(level, message, file, line)
+    def _write(self, level: LogLevel, message: str, file: str, line: int, after: str = "") -> None:
+        self._log._write(level, message, file, line, after)
 
 
 def _place(frame: FrameType) -> tuple[str, int]:

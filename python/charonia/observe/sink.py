@@ -4,7 +4,7 @@ import os
 import select
 import stat
 import sys
-from typing import Protocol
+from typing import Protocol, TextIO
 
 # What a pipe that polls as writable takes without blocking.
 _PIPE_CHUNK_BYTES = getattr(select, "PIPE_BUF", 512)
@@ -74,12 +74,21 @@ def _poll_of(descriptor: int) -> "select.poll | None":
     return poll
 
 
+def stdout_sink() -> DescriptorSink:
+    """Standard output of this process; its descriptor stays open."""
+    return _stream_sink(sys.stdout, 1)
+
+
 def stderr_sink() -> DescriptorSink:
     """Standard error of this process; its descriptor stays open."""
+    return _stream_sink(sys.stderr, 2)
+
+
+def _stream_sink(stream: TextIO | None, otherwise: int) -> DescriptorSink:
     try:
-        return DescriptorSink(sys.stderr.fileno(), owned=False)
+        return DescriptorSink(stream.fileno() if stream is not None else otherwise, owned=False)
     except (OSError, ValueError, AttributeError):
-        return DescriptorSink(2, owned=False)  # replaced by something without a descriptor, or closed
+        return DescriptorSink(otherwise, owned=False)  # replaced by something without a descriptor, or closed
 
 
 def open_file_sink(path: str) -> DescriptorSink:

@@ -1,0 +1,53 @@
+"""Where the log goes, by the options."""
+
+import os
+
+import pytest
+
+from charonia.core.errors import InvalidArgumentError
+from charonia.logs import open_log
+from charonia.observe.log import LogSettings
+from charonia.options import ServerOptions
+
+
+def said(options, capfd, **how):
+    log = open_log(ServerOptions.of(**options), **how)
+    for say in (log.info, log.verbose, log.warning, log.error):
+        say("two\nlines")
+    log.close()
+    out, err = capfd.readouterr()
+    return [line[0] for line in out.splitlines()], [line[0] for line in err.splitlines()]
+
+
+def test_a_process_of_its_own_has_information_on_standard_output(capfd):
+    assert said({"log_verbose": 1}, capfd, own_process=True) == (["I", "I"], ["W", "E"])
+
+
+def test_an_embedded_server_leaves_standard_output_alone(capfd):
+    assert said({"log_verbose": 1}, capfd) == ([], ["I", "I", "W", "E"])
+
+
+def test_a_file_has_everything(capfd, tmp_path):
+    path = tmp_path / "server.log"
+    assert said({"log_file": str(path)}, capfd, own_process=True) == ([], [])
+    assert [line[0] for line in path.read_text().splitlines()] == ["I", "W", "E"]
+
+
+def test_a_file_that_can_not_be_written_names_the_flag(tmp_path):
+    for path in (tmp_path / "nowhere" / "server.log", tmp_path):
+        with pytest.raises(InvalidArgumentError, match=f"--log-file={path} can't be written: "):
+            open_log(ServerOptions.of(log_file=str(path)))
+
+
+def test_the_settings_are_the_options():
+    options = ServerOptions.of(log_info=False, log_warning=False, log_error=False, log_verbose=3, log_format="json")
+    settings = LogSettings(info=False, warning=False, error=False, verbose_level=3, format="json")
+    assert open_log(options).settings == settings
+
+
+@pytest.mark.parametrize(("value", "lines"), [("0", 2), ("1", 1), ("", 1)])
+def test_escaping_can_be_switched_off_by_tritons_variable(monkeypatch, capfd, value, lines):
+    monkeypatch.setitem(os.environ, "TRITON_SERVER_ESCAPE_LOG_MESSAGES", value)
+    log = open_log(ServerOptions.of())
+    log.error("two\nlines")
+    assert len(capfd.readouterr().err.splitlines()) == lines
