@@ -42,8 +42,8 @@ def clients():
 def gated(tmp_path, clients):  # closed before the clients, so that none of them waits for ever
     made = []
 
-    def make(config, *, doors=(), dims="-1", form="inline"):
-        made.append(Gated(tmp_path, config, doors, dims, form))
+    def make(config, *, doors=(), dims="-1", form="inline", **options):
+        made.append(Gated(tmp_path, config, doors, dims, form, options))
         return made[-1]
 
     yield make

@@ -13,10 +13,11 @@ LONG_US = 3_600_000_000
 class Gated:
     """A server with one gated model, `m`, and its gate."""
 
-    def __init__(self, folder, config, doors, dims, form):
+    def __init__(self, folder, config, doors, dims, form, options):
         self.gate = Gate(folder / "gate", doors)
         write_gated(folder / "models", "m", self.gate, config, dims=dims, form=form)
-        self.server = Server(folder / "models", http_port=0, grpc_port=0, exit_timeout_secs=5).start()
+        ports = {"http_port": 0, "grpc_port": 0, "metrics_port": 0}
+        self.server = Server(folder / "models", **ports, exit_timeout_secs=5, **options).start()
         self.model = self.server.model("m")
 
     def send(self, value, rows=1, length=1, **options):

@@ -168,8 +168,13 @@ def _write_latency(out: Exposition, readings: Sequence[_Reading]) -> None:
 
 
 def _labels(model: MeasuredModel) -> dict[str, str]:
-    tags = {f"_{_NOT_IN_LABELS.sub('_', key)}": value for key, value in model.config.metric_tags.items()}
+    tags = {_tag_label(key): value for key, value in model.config.metric_tags.items()}
     return {"model": model.name, "version": str(model.version), **tags}
+
+
+def _tag_label(key: str) -> str:
+    """The tag's key behind one underscore, as Triton's; a page with a label that begins with two can't be read."""
+    return f"_{_NOT_IN_LABELS.sub('_', key).lstrip('_')}"
 
 
 def _read(counted: ModelStatistics, common: Mapping[str, str], options: MetricsOptions, now_ns: int) -> _Reading:
