@@ -9,6 +9,7 @@ from charonia.config.io import OutputSpec
 from charonia.core.errors import BackendError, InvalidArgumentError
 from charonia.core.log import SilentLog
 from charonia.core.tensor import Tensor
+from charonia.observe.first_response import FirstResponses
 from charonia.observe.statistics import ModelStatistics
 from charonia.testing.clock import ManualClock
 from charonia.testing.requests import KeptReplies, make_request
@@ -84,3 +85,17 @@ def test_each_failure_of_the_model_is_logged_once_and_refusals_are_not():
         batch.respond(request, output((1, 3))) if error is None else batch.fail(request, error)
     batch.flush()
     assert errors == ["model 'm' version : boom"]
+
+
+def test_the_first_response_of_several_is_observed():
+    statistics = ModelStatistics(first_responses=FirstResponses([1000]))
+    clock = ManualClock()
+    request = make_request(KeptReplies(), arrival_ns=clock.now_ns())
+    batch = ExecutingBatch([request], OutputArranger([RESHAPED], True), statistics, clock)
+    for final in (False, False, True):
+        clock.advance(s=1)
+        batch.respond(request, output((1, 3)), final=final)
+        batch.flush()
+    assert statistics.first_responses.counts == [1, 0]
+    assert statistics.first_responses.sum_ns == 1000_000_000
+    assert (statistics.success.count, statistics.execution_count) == (1, 1)
