@@ -22,10 +22,13 @@ from charonia.core.request import ANY_VERSION, NO_PARAMETERS, Parameter
 from charonia.core.tensor import Tensor
 from charonia.engine.inproc import InferResult, ResultFuture
 from charonia.engine.model import ModelVersion
+from charonia.frontend.mounts import NO_MOUNTS, check_mounts
 from charonia.options import ServerOptions
 from charonia.server import Server as ServerParts
 
 if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
     from charonia.config.schema import ModelConfig
 
 AnyPath = str | PathLike[str]
@@ -44,16 +47,28 @@ class Server:
         model_repository: one folder of models, or several.
         options: as the flags of `charonia serve`, in snake case (`strict_readiness=False`). `http_port`, `grpc_port`
             and `metrics_port` open a port (0: a free one); without them there is none. `log_info=True` shows more.
+        mount: ASGI apps of your own on the HTTP port, by the prefix of their paths: `{"/chat": app}`. An app sees the
+            whole path, with its prefix as `root_path`, and gets no lifespan events.
 
     Raises:
-        InvalidArgumentError: an unknown option, or one with a bad value.
+        InvalidArgumentError: an unknown option, or one with a bad value; a prefix that is no path or the protocol's
+            own; apps without an HTTP port.
     """
 
-    def __init__(self, model_repository: AnyPath | Sequence[AnyPath], **options: Any) -> None:
+    def __init__(
+        self,
+        model_repository: AnyPath | Sequence[AnyPath],
+        *,
+        mount: Mapping[str, "ASGIApp"] = NO_MOUNTS,
+        **options: Any,
+    ) -> None:
         paths = [model_repository] if isinstance(model_repository, str | PathLike) else list(model_repository)
         closed = {f"allow_{name}": f"{name}_port" in options for name in _LISTENERS}
         settings = {**_QUIET, **closed, **options, "model_repository": [fspath(path) for path in paths]}
-        self._parts = _checked(ServerOptions.of(**settings))
+        check_mounts(mount)
+        if mount and "http_port" not in options:
+            raise InvalidArgumentError("mount needs the HTTP port: add http_port=8000, or http_port=0 for a free one")
+        self._parts = _checked(ServerOptions.of(**settings), mount)
         self._started = False
         self._running = False
 
@@ -261,9 +276,9 @@ class Model:
         )
 
 
-def _checked(options: ServerOptions) -> ServerParts:
+def _checked(options: ServerOptions, mount: Mapping[str, "ASGIApp"]) -> ServerParts:
     options.check()
-    return ServerParts(options)
+    return ServerParts(options, mounts=mount)
 
 
 def _arrays(result: InferResult) -> Outputs:

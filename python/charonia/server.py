@@ -46,6 +46,7 @@ from charonia.testing_aids import TestingAids
 
 if TYPE_CHECKING:
     from charonia.frontend.doors import Doors
+    from charonia.frontend.mounts import Mounts
 
 # What unloading may take after the last request is answered; it waits for a model's own finalize.
 _UNLOAD_S = 10.0
@@ -57,13 +58,17 @@ class Server:
     Args:
         options: checked by `ServerOptions.check`.
         log: where it writes; by default as the options say.
+        mounts: ASGI apps on the HTTP port, by prefix, as `charonia.frontend.mounts.check_mounts` lets them pass.
 
     Raises:
         InvalidArgumentError: the log file can't be opened.
     """
 
-    def __init__(self, options: ServerOptions, log: ServerLog | None = None) -> None:
+    def __init__(
+        self, options: ServerOptions, log: ServerLog | None = None, mounts: "Mounts | None" = None
+    ) -> None:
         self.options = options
+        self._mounts = mounts or {}
         self.log = log or open_log(options)
         self.clock = MonotonicClock()
         self._gpus = visible_gpus()
@@ -178,7 +183,8 @@ class Server:
         doors.open()
         self._doors = doors
         self._publish()
-        doors.serve_control(Handlers.over(self, lambda: self.models, self.control, self.log), self.metrics.text)
+        handlers = Handlers.over(self, lambda: self.models, self.control, self.log)
+        doors.serve_control(handlers, self.metrics.text, self._mounts)
 
     def load(self) -> StartReport:
         """Load the models of the start, and wait until each has been tried. Logs the tables.

@@ -4,12 +4,12 @@ Paths are matched as sent: percent-encoding is undone in the matched names only,
 and `//` or a slash at the end is another path, which does not exist.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from starlette.responses import Response
 from starlette.routing import Route, Router
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from charonia.control.absent import Feature
 from charonia.control.handlers import Handlers
@@ -192,22 +192,6 @@ class MetricsApp(RoutedApp):
 
     async def _metrics(self, ask: Ask) -> Response:
         return Response(self._text(), headers={"content-type": CONTENT_TYPE})
-
-
-class MountedApps:
-    """Apps of the user beside ours: each gets the paths that start with its prefix, the longest prefix first."""
-
-    def __init__(self, default: ASGIApp, apps: Mapping[str, ASGIApp]) -> None:
-        self._default = default
-        self._apps = sorted(apps.items(), key=lambda item: -len(item[0]))
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        path: str = scope["path"]
-        for prefix, app in self._apps:
-            if path == prefix or path.startswith(f"{prefix}/"):
-                await app({**scope, "root_path": scope["root_path"] + prefix}, receive, send)
-                return
-        await self._default(scope, receive, send)
 
 
 def _both(action: Action) -> dict[str, Action]:

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+from starlette.types import ASGIApp
+
 from charonia._wire import WireServer, http_status
 from charonia.config.json_form import config_to_json_text
 from charonia.control.handlers import Handlers
@@ -11,19 +13,21 @@ from charonia.frontend.control_app import ControlApp, MetricsApp
 from charonia.frontend.control_loop import ControlLoop
 from charonia.frontend.control_rpc import ControlRpc
 from charonia.frontend.control_waiting import WaitingCalls
+from charonia.frontend.mounts import MountedApps, Mounts
 
 
 def control_loop(
     wire: WireServer,
     handlers: Handlers,
     metrics_text: Callable[[], str],
+    mounts: Mounts,
     on_death: Callable[[str, BaseException], None],
     log: Log,
 ) -> ControlLoop:
     """The loop over `wire`, not started."""
     waiting = WaitingCalls()
-    apps = {
-        "http": ControlApp(handlers, config_to_json_text, http_status, log, waiting),
+    apps: dict[str, ASGIApp] = {
+        "http": MountedApps(ControlApp(handlers, config_to_json_text, http_status, log, waiting), mounts),
         "metrics": MetricsApp(metrics_text, http_status, log),
     }
     return ControlLoop(wire, AsgiBridge(apps, log), ControlRpc(handlers, log, waiting), log, on_death, waiting)

@@ -11,6 +11,7 @@ from charonia.core.log import Log
 from charonia.core.protocols import Bell, Submitter
 from charonia.engine.engine import ModelDirectory
 from charonia.frontend.ingress import Ingress, WireBell
+from charonia.frontend.mounts import Mounts
 from charonia.options import ServerOptions
 
 if TYPE_CHECKING:
@@ -67,21 +68,21 @@ class Doors:
             raise UnavailableError(f"failed to open the ports: {error}; {flags}") from None
         self._ingress.start()
 
-    def serve_control(self, handlers: "Handlers", metrics_text: Callable[[], str]) -> None:
-        """Answer everything that is no inference.
+    def serve_control(self, handlers: "Handlers", metrics_text: Callable[[], str], mounts: Mounts) -> None:
+        """Answer everything that is no inference; `mounts` have the paths under their prefixes.
 
         Returns at once: what this needs is imported while models load, and calls that come earlier wait in the wire.
         """
         self._control_starter = threading.Thread(
-            target=self._start_control, args=(handlers, metrics_text), name="control-start", daemon=True
+            target=self._start_control, args=(handlers, metrics_text, mounts), name="control-start", daemon=True
         )
         self._control_starter.start()
 
-    def _start_control(self, handlers: "Handlers", metrics_text: Callable[[], str]) -> None:
+    def _start_control(self, handlers: "Handlers", metrics_text: Callable[[], str], mounts: Mounts) -> None:
         try:
             from charonia.frontend.control_plane import control_loop
 
-            self._control = control_loop(self._wire, handlers, metrics_text, self._on_death, self._log)
+            self._control = control_loop(self._wire, handlers, metrics_text, mounts, self._on_death, self._log)
             self._control.start()
         except BaseException as error:
             self._on_death("control-start", error)

@@ -8,7 +8,7 @@ from charonia.config.json_form import config_to_json_text
 from charonia.core.errors import Code, UnavailableError
 from charonia.core.overrides import LoadOverrides
 from charonia.frontend.asgi_bridge import AsgiBridge
-from charonia.frontend.control_app import ControlApp, MetricsApp, MountedApps
+from charonia.frontend.control_app import ControlApp, MetricsApp
 from charonia.frontend.control_waiting import WaitingCalls
 from charonia.observe.log import LogSettings
 from charonia.observe.statistics import BatchStatistics, Duration
@@ -326,27 +326,6 @@ def test_metrics_port(ask):
     post = ask("POST /metrics", listener="metrics")
     assert (post.status, error_of(post)) == (405, "Method Not Allowed")
     assert ask("GET /metrics/", listener="metrics").status == 404
-
-
-def test_mounted_apps_get_their_prefix_only(log):
-    def app(name):
-        async def answer(scope, receive, send):
-            await send({"type": "http.response.start", "status": 200})
-            await send({"type": "http.response.body", "body": f"{name} {scope['root_path']} {scope['path']}".encode()})
-
-        return answer
-
-    bridge = AsgiBridge({"http": MountedApps(app("ours"), {"/a": app("a"), "/a/b": app("ab")})}, log)
-
-    def get(path):
-        call = FakeHttpCall("GET", path)
-        asyncio.run(bridge.serve(call))
-        return call.answer.decode()
-
-    assert get("/v2") == "ours  /v2"
-    assert get("/abc") == "ours  /abc"
-    assert get("/a/x%20y") == "a /a /a/x y"
-    assert get("/a/b") == "ab /a/b /a/b"
 
 
 DEFAULT_SETTINGS = (
