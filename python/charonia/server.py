@@ -133,7 +133,7 @@ class Server:
         if self._measures_gpus:
             gpu = open_gpu_metrics([gpu.uuid for gpu in self._gpus], self.clock, interval_ns, self.log)
             parts += [gpu] if gpu is not None else []
-        return Metrics(lambda: self.models.loaded(), self._metrics_options, self.clock, parts)
+        return Metrics(lambda: self.models.loaded(), lambda: self.ready, self._metrics_options, self.clock, parts)
 
     @property
     def _measures_gpus(self) -> bool:

@@ -11,7 +11,8 @@ from charonia.observe.metrics_config import MetricsOptions
 from charonia.observe.model_metrics import MeasuredModel, write_models
 
 PINNED_NAMES = ("nv_pinned_memory_pool_total_bytes", "nv_pinned_memory_pool_used_bytes")
-OWN_NAMES = frozenset((*model_metrics.NAMES, *cpu.NAMES, *gpu.NAMES, *PINNED_NAMES))
+READY_NAME = "charonia_server_ready"
+OWN_NAMES = frozenset((READY_NAME, *model_metrics.NAMES, *cpu.NAMES, *gpu.NAMES, *PINNED_NAMES))
 """The families of the server itself; models can't define others under these names."""
 
 
@@ -26,18 +27,21 @@ class Metrics:
 
     Args:
         models: gives the loaded model versions, by name and version.
+        ready: whether the server is, as `/v2/health/ready` says.
         parts: further families, in order (`CpuMetrics`, `GpuMetrics`).
     """
 
     def __init__(
         self,
         models: Callable[[], Sequence[MeasuredModel]],
+        ready: Callable[[], bool],
         options: MetricsOptions,
         clock: Clock,
         parts: Sequence[MetricWriter] = (),
     ) -> None:
         self.custom = CustomMetrics(OWN_NAMES)
         self._models = models
+        self._ready = ready
         self._options = options
         self._clock = clock
         self._parts = tuple(parts)
@@ -45,6 +49,9 @@ class Metrics:
     def text(self) -> str:
         """The Prometheus text format."""
         out = Exposition()
+        out.single(
+            READY_NAME, "gauge", "Whether the server is ready, 1 or 0: alerts need no second probe", int(self._ready())
+        )
         write_models(out, self._models(), self._options, self._clock.now_ns())
         # There is no pool of pinned memory; dashboards for Triton expect the families.
         out.single(PINNED_NAMES[0], "gauge", "Size of the pinned memory pool in bytes", 0)

@@ -1,49 +1,9 @@
 import sys
-from types import SimpleNamespace
 
 from charonia.core.log import SilentLog
 from charonia.observe.exposition import Exposition
 from charonia.observe.gpu import Gpu, GpuMetrics, open_gpu_metrics
-
-
-class NVMLError(Exception):
-    pass
-
-
-class FakeNvml:
-    """Two GPUs; the second can't tell its power."""
-
-    NVMLError = NVMLError
-
-    def __init__(self):
-        self.reads = 0
-
-    def nvmlInit(self):  # noqa: N802
-        pass
-
-    def nvmlDeviceGetHandleByUUID(self, uuid):  # noqa: N802
-        handles = {b"GPU-a": 0, b"GPU-b": 1}
-        if uuid not in handles:
-            raise NVMLError
-        return handles[uuid]
-
-    def nvmlDeviceGetUtilizationRates(self, handle):  # noqa: N802
-        self.reads += 1
-        return SimpleNamespace(gpu=25 + handle)
-
-    def nvmlDeviceGetMemoryInfo(self, handle):  # noqa: N802
-        return SimpleNamespace(total=1000, used=10 + handle)
-
-    def nvmlDeviceGetPowerUsage(self, handle):  # noqa: N802
-        if handle:
-            raise NVMLError
-        return 250_500
-
-    def nvmlDeviceGetEnforcedPowerLimit(self, handle):  # noqa: N802
-        return 700_000
-
-    def nvmlDeviceGetTotalEnergyConsumption(self, handle):  # noqa: N802
-        return 5_000
+from tests.models.nvml import FakeNvml
 
 
 class Hand:

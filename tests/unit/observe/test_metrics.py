@@ -28,12 +28,16 @@ class Hand:
         return self.ns
 
 
+def ready():
+    return True
+
+
 def families(text):
     return {family.name: family for family in text_string_to_metric_families(text)}
 
 
 def text_of(*models, **options):
-    return Metrics(lambda: models, MetricsOptions(**options), Hand()).text()
+    return Metrics(lambda: models, ready, MetricsOptions(**options), Hand()).text()
 
 
 def test_everything_is_there_and_zero_from_load_on():
@@ -48,6 +52,14 @@ def test_everything_is_there_and_zero_from_load_on():
     assert 'nv_model_load_duration_secs{model="m",version="1"} 0' in lines
     assert "nv_pinned_memory_pool_total_bytes 0" in lines
     assert "nv_pinned_memory_pool_used_bytes 0" in lines
+
+
+def test_readiness():
+    is_ready = False
+    metrics = Metrics(list, lambda: is_ready, MetricsOptions(), Hand())
+    assert "\ncharonia_server_ready 0\n" in metrics.text()
+    is_ready = True
+    assert "\ncharonia_server_ready 1\n" in metrics.text()
 
 
 def test_values_come_from_the_statistics():
@@ -131,7 +143,7 @@ def test_what_gpus_count_has_their_label():
 
 def test_metrics_of_models_come_and_go_with_them():
     models = []
-    metrics = Metrics(lambda: models, MetricsOptions(summary_latencies=True, histogram_latencies=True), Hand())
+    metrics = Metrics(lambda: models, ready, MetricsOptions(summary_latencies=True, histogram_latencies=True), Hand())
     without = metrics.text()
     assert "nv_inference" not in without
     models.append(FakeModel("m"))
@@ -141,7 +153,7 @@ def test_metrics_of_models_come_and_go_with_them():
 
 
 def test_the_servers_own_families_are_reserved():
-    metrics = Metrics(lambda: [FakeModel("m")], MetricsOptions(), Hand())
+    metrics = Metrics(lambda: [FakeModel("m")], ready, MetricsOptions(), Hand())
     written = set(families(metrics.text())) | {"nv_cpu_utilization", "nv_gpu_power_usage"}
     assert written <= OWN_NAMES
     with pytest.raises(InvalidArgumentError, match="server's own"):
@@ -153,7 +165,7 @@ def test_custom_metrics_and_parts_are_in_the_output():
         def write(self, out):
             out.single("part_total", "gauge", "p", 1)
 
-    metrics = Metrics(list, MetricsOptions(), Hand(), [Part()])
+    metrics = Metrics(list, ready, MetricsOptions(), Hand(), [Part()])
     metrics.custom.family("mine", "m", MetricKind.GAUGE).metric({}).set(2.5)
     text = metrics.text()
     assert "part_total 1\n" in text
