@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from charonia.config.findings import Completion
 from charonia.config.places import NO_PLACES, Places
 from charonia.core.errors import CharoniaError
 from charonia.core.log import Log, SilentLog
@@ -50,8 +51,8 @@ class Batch(Protocol):
     ) -> None:
         """Answer one request, or send one of several responses. Answers leave together at `flush`.
 
-        Outputs may come in any order and may be more than were requested; they are put in order, reduced to those asked
-        for, and reshaped by the batch's owner.
+        Outputs are answered in the order given and may be more than were requested; they are reduced to those asked
+        for, and reshaped, by the batch's owner.
         """
 
     def fail(self, request: InferRequest, error: CharoniaError) -> None:
@@ -95,6 +96,7 @@ class ModelContext:
         backend_config: `--backend-config=<backend>,<key>=<value>` settings for this backend, global ones merged in.
         server: what the command line says and backends may need.
         places: where the fields of `config` were written, for messages.
+        completions: `complete_config` adds what it filled in, and why, for the log. It need not.
     """
 
     name: str
@@ -105,6 +107,7 @@ class ModelContext:
     backend_config: Mapping[str, str]
     server: "ServerFacts"
     places: Places = NO_PLACES
+    completions: list[Completion] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

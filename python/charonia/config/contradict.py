@@ -1,11 +1,13 @@
 """Where a configuration and the model file contradict one another: both sides shown, and what to write."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from charonia.config.contradict_dims import as_field, check_dims
 from charonia.config.findings import Finding
+from charonia.config.fitting import fitting_lines, written_type
 from charonia.config.model_tensor import OPEN, ModelTensor, shown
 from charonia.config.places import NO_PLACES, Places
 from charonia.config.report import Report
@@ -37,7 +39,12 @@ def check_against_model(
     check.batching(inputs, outputs)
     for kind, ios, tensors in (("input", config.input, inputs), ("output", config.output, outputs)):
         check.types_and_dims(kind, ios, tensors)
-    return check.report.findings
+    findings = check.report.findings
+    if findings:
+        # Once for all of them: what is wrong in several places is often one misunderstanding.
+        snippet = fitting_lines(config, inputs, outputs, model_file)
+        findings[-1] = replace(findings[-1], snippet=snippet)
+    return findings
 
 
 def names_given_elsewhere(config: ModelConfig) -> tuple[set[str], set[str]]:
@@ -161,6 +168,4 @@ class _Check:
 
     def _written(self, tensor: ModelTensor) -> str:
         dims = tensor.dims[1:] if self._config.max_batch_size > 0 and tensor.can_batch else tensor.dims
-        datatype = DATATYPES.get(tensor.datatype)
-        type_name = datatype.config_name if datatype is not None else "…"
-        return f'{{ name: "{tensor.name}" data_type: {type_name} {as_field("dims", dims)} }}'
+        return f'{{ name: "{tensor.name}" data_type: {written_type(tensor)} {as_field("dims", dims)} }}'

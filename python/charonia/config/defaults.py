@@ -8,7 +8,7 @@ from charonia.config.places import NO_PLACES, Places
 from charonia.config.platforms import (
     ENSEMBLE,
     Rule,
-    platforms,
+    meant_by_platform,
     rule_for_filename,
     rule_for_files,
     rule_for_platform,
@@ -89,8 +89,7 @@ def _apply(config: ModelConfig, rule: Rule, reason: str, done: list[Completion])
 def _unknown(config: ModelConfig, places: Places) -> Finding:
     if config.platform:
         message = f"platform \"{config.platform}\" of model '{config.name}' is not known"
-        remedy = f'use one of {", ".join(platforms())}, or set backend: "…"'
-        return Finding(Severity.ERROR, "platform", places.find("platform"), message, remedy)
+        return Finding(Severity.ERROR, "platform", places.find("platform"), message, meant_by_platform(config.platform))
     message = f"default_model_filename \"{config.default_model_filename}\" does not tell the backend of '{config.name}'"
     path = "default_model_filename"
     return Finding(Severity.ERROR, path, places.find(path), message, 'set backend: "…" beside it')

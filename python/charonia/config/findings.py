@@ -25,6 +25,7 @@ class Finding:
         place: where it was written, None when it was not written anywhere.
         message: what is the case: field, value, what was expected. A sentence without its full stop.
         remedy: what to write instead, "" when the message says it already.
+        snippet: lines of a configuration that would be right, "" where they can't be known.
     """
 
     severity: Severity
@@ -32,6 +33,7 @@ class Finding:
     place: Place | None
     message: str
     remedy: str = ""
+    snippet: str = ""
 
     @property
     def is_error(self) -> bool:
@@ -45,10 +47,15 @@ class Finding:
         what_to_do = f"; {clipped(self.remedy)}" if self.remedy else ""
         return printable(f"{where}{clipped(self.message)}{what_to_do}")
 
+    @property
+    def details(self) -> str:
+        """The line of the file with a caret under the column, and the snippet, as far as they are known: indented."""
+        parts = [self.place.shown() if self.place is not None else "", self.snippet]
+        return "\n".join(part for part in parts if part)
+
     def with_source_line(self) -> str:
-        """As `str`, followed by the line of the file and a caret under the column, where they are known."""
-        shown = self.place.shown() if self.place is not None else ""
-        return f"{self}\n{shown}" if shown else str(self)
+        """As `str`, followed by the details."""
+        return f"{self}\n{self.details}" if self.details else str(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from charonia.config.defaults import fill_backend, normalize
+from charonia.config.differences import differences
 from charonia.config.findings import Completion, ConfigError, Finding, Severity, errors_in, raise_on_errors
 from charonia.config.instance_groups import fill_instance_groups
 from charonia.config.json_form import config_from_json
@@ -82,14 +83,18 @@ def load_config(model_dir: Path, name: str, options: ConfigOptions) -> LoadedCon
     return _complete(document, source, name, read_layout(model_dir), options)
 
 
-def finish_config(loaded: LoadedConfig, config: ModelConfig, options: ConfigOptions) -> LoadedConfig:
+def finish_config(
+    loaded: LoadedConfig, config: ModelConfig, options: ConfigOptions, filled: Sequence[Completion] = ()
+) -> LoadedConfig:
     """The configuration after the backend completed it: defaults for what it added, and every check.
 
     Args:
         loaded: what `load_config` gave.
         config: what the backend made of `loaded.config`; defaults are filled in place.
+        filled: what the backend says that it filled in; without, the two are compared.
     """
-    done = [*normalize(config), *fill_instance_groups(config, options.gpus)]
+    filled = filled or differences(loaded.config, config, f"by the backend {config.backend}")
+    done = [*filled, *normalize(config), *fill_instance_groups(config, options.gpus)]
     findings = validate(config, folder=config.name, places=loaded.places)
     kept = [finding for finding in loaded.findings if finding not in findings]
     return replace(

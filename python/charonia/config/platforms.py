@@ -5,6 +5,7 @@ The order of the rules, and what each fills in, is Triton's.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 ENSEMBLE = "ensemble"
 
@@ -31,6 +32,9 @@ class Rule:
         return self.filename.removeprefix("model")
 
 
+_OTHER_BACKENDS = {"onnx": "onnxruntime", "ort": "onnxruntime", "trt": "tensorrt", "torch": "pytorch",
+                   "tf": "tensorflow", "tensorrt_llm": "tensorrtllm", "tensorrt-llm": "tensorrtllm"}  # fmt: skip
+_WITHOUT_PLATFORM = ("dali", "fil", "identity", "tensorrtllm", "vllm")
 RULES = (
     Rule("tensorflow", "tensorflow_savedmodel", "model.savedmodel", wants_folder=True),
     Rule("tensorflow", "tensorflow_graphdef", "model.graphdef"),
@@ -46,6 +50,22 @@ RULES = (
 def platforms() -> list[str]:
     """Every value of `platform` that names a backend."""
     return [rule.platform for rule in RULES if rule.platform] + [ENSEMBLE]
+
+
+def meant_by_platform(word: str) -> str:
+    """What to write for a `platform` that is none: perhaps it is misspelt, or the name of a backend."""
+    choice = f"platforms are {', '.join(platforms())}"
+    name = word.lower()
+    backend = _OTHER_BACKENDS.get(name, name)
+    if backend in _WITHOUT_PLATFORM:
+        return f'write backend: "{backend}" instead; {choice}'
+    served = next((rule for rule in RULES if rule.backend == backend), None)
+    if served is not None:
+        platform = f' or platform: "{served.platform}"' if served.platform else ""
+        return f'write backend: "{served.backend}"{platform}; {choice}'
+    near = get_close_matches(name, platforms(), 1, 0.6)
+    meant = f'did you mean "{near[0]}"? ' if near else ""
+    return f'{meant}{choice[0].upper() if meant else choice[0]}{choice[1:]}; other models have a backend: "…" instead'
 
 
 def known_filenames() -> list[str]:

@@ -3,13 +3,15 @@
 from charonia.config.findings import Finding
 from charonia.config.metric_control import check_metric_control
 from charonia.config.places import NO_PLACES, Places
-from charonia.config.platforms import ENSEMBLE, platforms, rule_for_platform, rules_for_backend
 from charonia.config.report import Report
 from charonia.config.schema import ModelConfig
 from charonia.config.validate_batching import check_batching
 from charonia.config.validate_ensemble import check_ensemble
 from charonia.config.validate_groups import check_instance_groups
 from charonia.config.validate_io import check_io
+from charonia.config.validate_origin import check_origin
+from charonia.config.validate_paths import check_paths
+from charonia.config.validate_states import check_states
 
 
 def validate(
@@ -23,11 +25,14 @@ def validate(
             what is missing is then no finding.
     """
     report = Report(places)
-    _check_identity(config, folder, report)
+    _check_name(config, folder, report)
+    check_origin(config, report)
+    check_paths(config, report)
     _check_version_policy(config, report)
     _check_max_batch_size(config, report)
     check_io(config, report, is_complete=is_complete)
     check_batching(config, report, is_complete=is_complete)
+    check_states(config, report)
     check_instance_groups(config, report)
     check_ensemble(config, report)
     _check_response_cache(config, report)
@@ -35,31 +40,10 @@ def validate(
     return report.findings
 
 
-def _check_identity(config: ModelConfig, folder: str, report: Report) -> None:
+def _check_name(config: ModelConfig, folder: str, report: Report) -> None:
     if config.name != folder:
         message = f"name is \"{config.name}\", but the model's folder is '{folder}'; the two must be equal"
         report.error("name", message, f'write name: "{folder}", remove the line, or rename the folder')
-    if config.platform == ENSEMBLE:
-        if config.backend:
-            message = f'an ensemble has no backend, got backend: "{config.backend}"'
-            report.error("backend", message, f'remove the line, or the platform "{ENSEMBLE}"')
-        return
-    _check_pair(config, report)
-
-
-def _check_pair(config: ModelConfig, report: Report) -> None:
-    """A known backend serves its own platforms only; other backends may name any."""
-    allowed = [rule.platform for rule in rules_for_backend(config.backend) if rule.platform]
-    rule = rule_for_platform(config.platform)
-    if not allowed or (rule is not None and rule.backend == config.backend):
-        return
-    choice = " or ".join(f'"{platform}"' for platform in allowed)
-    if not config.platform:
-        report.error("platform", f'backend "{config.backend}" needs a platform', f"set platform to {choice}")
-        return
-    message = f'platform "{config.platform}" is not one of backend "{config.backend}"'
-    known = "" if rule is not None else f"; known platforms are {', '.join(platforms())}"
-    report.error("platform", message, f"set platform to {choice}, or remove one of the two lines{known}")
 
 
 def _check_version_policy(config: ModelConfig, report: Report) -> None:
@@ -70,7 +54,7 @@ def _check_version_policy(config: ModelConfig, report: Report) -> None:
     if not policy.specific.versions:
         report.error(path, "version_policy asks for specific versions but lists none", "write versions: [ 1 ]")
     for index, version in enumerate(policy.specific.versions):
-        if version < 0:
+        if version < 1:
             report.error(f"{path}[{index}]", f"there is no version {version}", "versions are positive numbers")
 
 

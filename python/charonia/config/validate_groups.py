@@ -24,3 +24,20 @@ def check_instance_groups(config: ModelConfig, report: Report) -> None:
         elif any(not profile.isdecimal() for profile in group.profile):
             message = f"instance group {group.name} has profile {list(group.profile)}, expected numbers in quotes"
             report.error(f"{path}.profile", message, 'write profile: [ "0" ]')
+    _check_resources(config, report)
+
+
+def _check_resources(config: ModelConfig, report: Report) -> None:
+    """A resource of the rate limiter is counted once for all devices, or for each of them: everywhere the same."""
+    first: dict[str, tuple[bool, str]] = {}
+    for index, group in enumerate(config.instance_group):
+        for number, resource in enumerate(group.rate_limiter.resources):
+            path = f"instance_group[{index}].rate_limiter.resources[{number}]"
+            is_global = getattr(resource, "global")  # a keyword, so there is no attribute of this name to write
+            if not resource.name:
+                report.error(path, "a resource of the rate limiter has no name", 'write name: "…"')
+                continue
+            was_global, where = first.setdefault(resource.name, (is_global, path))
+            if was_global != is_global:
+                message = f"the resource '{resource.name}' is global in one place{report.line_of(where)} and not here"
+                report.error(path, message, "write global: true in both, or in none")

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     Io = ModelInput | ModelOutput
 
 _TENSORRT = "tensorrt_plan"
+_MOST_ELEMENTS = 2**63 - 1
 _BATCH_INPUT_TYPES = (DataType.Value("TYPE_INT32"), DataType.Value("TYPE_FP32"))
 
 
@@ -56,6 +57,9 @@ def _check_dims(dims: Sequence[int], path: str, whose: str, report: Report) -> N
         if dim < 1 and dim != -1:
             message = f"{whose} are {_shape(dims)}, and {dim} is no size: expected 1 or more, or -1"
             report.error(f"{path}[{index}]", message, "write -1 for a size that varies")
+    if prod(abs(dim) for dim in dims) > _MOST_ELEMENTS:
+        message = f"{whose} are {_shape(dims)}, more elements than 64 bits can count"
+        report.error(path, message, "write the sizes of one request; -1 for a size that varies")
 
 
 def _check_reshape(io: "Io", kind: str, path: str, max_batch_size: int, report: Report, *, is_complete: bool) -> None:

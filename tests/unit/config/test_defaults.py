@@ -212,7 +212,7 @@ NOTHING = "nothing tells which backend serves model 'm': there is no 'backend' a
         ("", Layout(Path("m"), "1", (), (), ("model.onnx",)), f"{NOTHING}; 'model.onnx' lies beside the version folder: move it to 'm/1/model.onnx'"),
         ("", Layout(Path("m"), "2", ("resnet50.onnx",)), f"{NOTHING}; rename 'm/2/resnet50.onnx' to 'model.onnx', or write a config.pbtxt with backend: \"onnxruntime\" default_model_filename: \"resnet50.onnx\""),
         ("", Layout(Path("m"), "1", ("readme.txt",)), f"{NOTHING}, and 'm/1' holds 'readme.txt'; name the model file as one of model.savedmodel, model.graphdef, model.plan, model.onnx, model.xml, model.pt, model.pt2, model.py, or set backend: \"…\" in config.pbtxt"),
-        ('platform: "onnx"', Layout(Path("m"), "1", ("model.onnx",)), "platform \"onnx\" of model 'm' is not known; use one of tensorflow_savedmodel, tensorflow_graphdef, tensorrt_plan, onnxruntime_onnx, pytorch_libtorch, torch_aoti, ensemble, or set backend: \"…\""),
+        ('platform: "onnx"', Layout(Path("m"), "1", ("model.onnx",)), "platform \"onnx\" of model 'm' is not known; write backend: \"onnxruntime\" or platform: \"onnxruntime_onnx\"; platforms are tensorflow_savedmodel, tensorflow_graphdef, tensorrt_plan, onnxruntime_onnx, pytorch_libtorch, torch_aoti, ensemble"),
         ('default_model_filename: "weights"', Layout(Path("m"), "1"), "default_model_filename \"weights\" does not tell the backend of 'm'; set backend: \"…\" beside it"),
     ],
 )  # fmt: skip

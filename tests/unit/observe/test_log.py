@@ -67,6 +67,22 @@ def test_a_table_is_printed_as_it_is_after_an_empty_message() -> None:
     assert rest == "+--+\n|a |\n+--+\n\n"
 
 
+@pytest.mark.parametrize("style", ["default", "ISO8601"])
+def test_lines_below_an_error_are_written_as_they_are(style: str) -> None:
+    made, lines = log(format=style)
+    made.error("wrong", '    "here"\n       ^')
+    head, rest = lines.text.split("\n", 1)
+    assert head.endswith('] "wrong"')
+    assert rest == '    "here"\n       ^\n'
+
+
+def test_lines_below_an_error_are_part_of_it_in_json() -> None:
+    made, lines = log(format="json")
+    made.about("m").error("wrong", '    "here"\n       ^')
+    (line,) = lines.text.splitlines()
+    assert json.loads(line)["message"] == 'wrong\n    "here"\n       ^'
+
+
 def test_levels_can_be_switched_while_it_runs() -> None:
     made, lines = log(info=False, warning=False, verbose_level=1)
     made.info("no")

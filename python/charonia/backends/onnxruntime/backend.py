@@ -46,8 +46,7 @@ class OnnxRuntimeBackend:
         raise_on_errors(completed.findings)
         for finding in completed.findings:
             context.server.log.warning(f"model '{context.name}': {finding}")
-        for completion in completed.completions:
-            context.server.log.verbose(f"model '{context.name}': filled in {completion}")
+        context.completions.extend(completed.completions)
         return completed.config
 
     def load(self, context: ModelContext) -> OnnxRuntimeModel:

@@ -22,6 +22,7 @@ from charonia.backends.python.process import ChildFailed, ChildProcess
 from charonia.backends.python.restart import RestartPolicy
 from charonia.backends.python.supervisor import Supervisor
 from charonia.backends.python.widening import WideningNotes
+from charonia.config.differences import differences
 from charonia.config.io import io_specs
 from charonia.config.schema import ModelConfig
 from charonia.core.errors import BackendError, InvalidArgumentError, UnsupportedError
@@ -64,7 +65,10 @@ class PythonBackend:
                 completed = self._complete_isolated(context, files, args_json)
         except (ChildFailed, ModelFailure) as failed:
             raise InvalidArgumentError(f"model '{context.name}': {failed}") from None
-        return apply_completion(context, completed)
+        config = apply_completion(context, completed)
+        reason = f"auto_complete_config of {files.model_file.name}"
+        context.completions.extend(differences(context.config, config, reason))
+        return config
 
     def inspect(self, context: ModelContext) -> Inspection:
         """What the model's file says, without executing it."""

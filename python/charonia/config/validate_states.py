@@ -1,0 +1,73 @@
+"""Rules for the states that the server keeps for a sequence between its requests."""
+
+from collections.abc import Sequence
+
+from charonia.config.report import Report
+from charonia.config.schema import DataType, ModelConfig, ModelInstanceGroup, ModelSequenceBatching
+
+State = ModelSequenceBatching.State
+InitialState = ModelSequenceBatching.InitialState
+
+
+def check_states(config: ModelConfig, report: Report) -> None:
+    seen: dict[str, str] = {}
+    for index, state in enumerate(config.sequence_batching.state):
+        path = f"sequence_batching.state[{index}]"
+        for field in ("input_name", "output_name"):
+            _check_name(state, field, path, seen, report)
+        _check_memory(config, state, path, report)
+        _check_initial(state, path, report)
+
+
+def _check_name(state: State, field: str, path: str, seen: dict[str, str], report: Report) -> None:
+    name = str(getattr(state, field))
+    if not name:
+        kind = field.removesuffix("_name")
+        report.error(path, f"a state has no {field}", f'write {field}: "…", the {kind} of the model that holds it')
+        return
+    key, here = f"{field} {name}", f"{path}.{field}"
+    earlier = seen.setdefault(key, here)
+    if earlier != here:
+        message = f"two states have the {field} '{name}'{report.line_of(earlier)}"
+        report.error(here, message, "give each its own tensors")
+
+
+def _check_memory(config: ModelConfig, state: State, path: str, report: Report) -> None:
+    if not state.use_growable_memory:
+        return
+    path = f"{path}.use_growable_memory"
+    who = f"state '{state.input_name}' has use_growable_memory"
+    if not state.use_same_buffer_for_input_output:
+        message = f"{who}, which needs one buffer for the input and the output"
+        report.error(path, message, "write use_same_buffer_for_input_output: true beside it")
+    others = [group.name for group in config.instance_group if group.kind != ModelInstanceGroup.KIND_GPU]
+    if others:
+        message = f"{who}, which only instances on a GPU can have, and group {others[0]} is not on one"
+        report.error(path, message, "remove use_growable_memory, or write kind: KIND_GPU")
+
+
+def _check_initial(state: State, path: str, report: Report) -> None:
+    who = f"initial_state of state '{state.input_name}'"
+    if len(state.initial_state) > 1:
+        message = f"state '{state.input_name}' has {len(state.initial_state)} initial_states, expected at most 1"
+        report.error(f"{path}.initial_state[1]", message, "keep one of them")
+    for number, initial in enumerate(state.initial_state[:1]):
+        at = f"{path}.initial_state[{number}]"
+        if not initial.name:
+            report.error(at, f"{who} has no name", 'write name: "…", any word')
+        if initial.data_type != state.data_type:
+            got, wanted = DataType.Name(initial.data_type), DataType.Name(state.data_type)
+            message = f"{who} has data_type {got}, and the state has {wanted}{report.line_of(f'{path}.data_type')}"
+            report.error(f"{at}.data_type", message, f"write data_type: {wanted}")
+        if initial.WhichOneof("state_data") is None:
+            message = f"{who} says neither zero_data nor data_file"
+            report.error(at, message, 'write zero_data: true, or data_file: "…"')
+        _check_dims(initial.dims, state.dims, who, f"{at}.dims", report)
+
+
+def _check_dims(dims: Sequence[int], wanted: Sequence[int], who: str, path: str, report: Report) -> None:
+    message = f"{who} has dims {list(dims)}, and the state has {list(wanted)}"
+    if any(dim < 1 for dim in dims):
+        report.error(path, f"{message}: an initial state has fixed sizes", "write a size of 1 or more for each")
+    elif len(dims) != len(wanted) or any(wish not in (-1, dim) for dim, wish in zip(dims, wanted, strict=True)):
+        report.error(path, message, "make the two agree")
