@@ -7,16 +7,15 @@ _LOOKED_AT = 1024
 _LFS = b"version https://git-lfs.github.com/spec/"
 
 
-def impostor(path: Path) -> tuple[str, str]:
-    """What the file is instead of a model, and what to do about it; ("", "") when nothing is known about it.
+def stand_in(path: Path) -> tuple[str, str]:
+    """What was left in the place of a file, whatever that file is, and what to do; ("", "") when nothing was.
 
     Raises:
         OSError: it can't be read.
     """
-    with path.open("rb") as file:
-        start = file.read(_LOOKED_AT)
+    start = _start(path)
     if not start:
-        return "the file is empty", "copy the model again"
+        return "the file is empty", "copy it again"
     if start.startswith(_LFS):
         size = start.partition(b"\nsize ")[2].split()
         real = f" ({int(size[0]):,} bytes)" if size and size[0].isdigit() else ""
@@ -24,14 +23,30 @@ def impostor(path: Path) -> tuple[str, str]:
             f"the file is a Git LFS pointer, a few lines of text in place of the real file{real}, which is not there",
             "fetch it where the repository was cloned: git lfs install && git lfs pull",
         )
-    for says, what, remedy in _KINDS:
-        if says(start, path):
-            return what, remedy
+    if start.lstrip()[:15].lower().startswith((b"<!doctype html", b"<html")):
+        return (
+            "the file is a web page (HTML): the download got an error or a login page in place of the file",
+            "download it again, and look at what comes (curl -fL fails on errors)",
+        )
     return "", ""
 
 
-def _is_html(start: bytes, path: Path) -> bool:
-    return start.lstrip()[:15].lower().startswith((b"<!doctype html", b"<html"))
+def impostor(path: Path) -> tuple[str, str]:
+    """As `stand_in`; also what other kind of file it is instead of a model.
+
+    Raises:
+        OSError: it can't be read.
+    """
+    what, remedy = stand_in(path)
+    if what:
+        return what, remedy
+    start = _start(path)
+    return next(((what, remedy) for says, what, remedy in _KINDS if says(start, path)), ("", ""))
+
+
+def _start(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(_LOOKED_AT)
 
 
 def _is_torchscript(start: bytes, path: Path) -> bool:
@@ -90,11 +105,6 @@ def _is_text(start: bytes, path: Path) -> bool:
 
 _TO_ONNX = "convert it: load it in PyTorch and call torch.onnx.export(model, example_inputs, 'model.onnx')"
 _KINDS = (
-    (
-        _is_html,
-        "the file is a web page (HTML), not a model: the download got an error or a login page instead",
-        "download it again, and look at what comes (curl -fL fails on errors)",
-    ),
     (
         _is_torchscript,
         "the file is a TorchScript model (a zip file with code), not an ONNX model",

@@ -29,17 +29,27 @@ _ADVICE = {
 _SYNONYMS = {"torch": "pytorch", "trt": "tensorrt", "tensorrt_llm": "tensorrtllm", "onnx": "onnxruntime"}
 
 
-def not_installed(name: str, known: Sequence[str], backend_directory: Path | None) -> NotFoundError:
+class BackendMissingError(NotFoundError):
+    """`message` says that it is not there, `remedy` what to do; the text is both."""
+
+    def __init__(self, message: str, remedy: str) -> None:
+        super().__init__(f"{message}: {remedy}")
+        self.message = message
+        self.remedy = remedy
+
+
+def not_installed(name: str, known: Sequence[str], backend_directory: Path | None) -> BackendMissingError:
     """The error for a backend that is neither embedded nor installed: its name, what there is, what to install."""
     head = f"backend '{name}' is not installed (installed are {', '.join(known)})"
     advice = _ADVICE.get(_SYNONYMS.get(name, name))
     if advice is not None:
-        return NotFoundError(f"{head}: {advice}")
+        return BackendMissingError(head, advice)
     near = [_SYNONYMS[name]] if _SYNONYMS.get(name) in known else difflib.get_close_matches(name, known, 1)
     if near:
-        return NotFoundError(f"{head}: did you mean '{near[0]}'?")
+        return BackendMissingError(head, f"did you mean '{near[0]}'?")
     where = (backend_directory or Path("<backend directory>")) / name / "model.py"
-    return NotFoundError(
-        f"{head}: install a package that has an entry point '{name}' in the group charonia.backends, "
-        f"or put a Python-based backend at '{where}'"
+    return BackendMissingError(
+        head,
+        f"install a package that has an entry point '{name}' in the group charonia.backends, "
+        f"or put a Python-based backend at '{where}'",
     )

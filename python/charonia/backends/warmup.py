@@ -190,6 +190,11 @@ def _random_data(datatype: str, elements: int) -> bytes:
 def _file_data(who: str, path: Path, datatype: str, elements: int) -> bytes:
     try:
         data = path.read_bytes()
+    except FileNotFoundError:
+        raise InvalidArgumentError(
+            f"{who} reads its data from '{path}', and there is no such file: input_data_file is relative to the folder "
+            f"'{WARMUP_FOLDER}' of the model"
+        ) from None
     except OSError as error:
         raise InvalidArgumentError(f"{who} reads its data from '{path}': {error.strerror}") from error
     if datatype == BYTES:

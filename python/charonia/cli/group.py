@@ -26,6 +26,28 @@ def serve(context: click.Context) -> None:
     sys.exit(run("charonia serve", context.args))
 
 
+@group.command("check", context_settings={"ignore_unknown_options": True})
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="REPO [REPO…] [flags of serve]")
+@click.option("--model", "models", multiple=True, metavar="NAME", help="Only this model. Repeat it for several.")
+@click.option("--load", is_flag=True, help="Also load and warm up each model, one after the other.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document (charonia/tools/check/as_json.py).")
+@click.option("--strict", is_flag=True, help="Warnings make the exit code 1 too.")
+def check(words: tuple[str, ...], models: tuple[str, ...], load: bool, as_json: bool, strict: bool) -> None:
+    """Say everything that is wrong with the models of a repository, without serving it.
+
+    Each problem of each model comes with its place, the reason, and what to write instead; warnings tell what works
+    and costs. Nothing of the models is executed and no weights are loaded unless --load says so.
+
+    Flags of `charonia serve` change what is right, as --disable-auto-complete-config, --model-config-name,
+    --backend-config, --backend-directory, --no-gpu: a whole launch line may stand here.
+
+    Exit code: 0 when every model can be served, 1 when one can't, 2 for a wrong command line.
+    """
+    from charonia.cli.check import run_check
+
+    sys.exit(run_check(words, models, load=load, as_json=as_json, strict=strict))
+
+
 @group.command("version")
 def version() -> None:
     """Print the version."""

@@ -2,6 +2,7 @@
 
 read_model       the configuration, the folder, the version policy: all that the loader needs before it loads
 inspect_version  the model's files, its devices, labels and warm-up data: why a load would fail, or did
+inspect_files    the model's files alone
 """
 
 from collections.abc import Callable, Iterable
@@ -11,12 +12,15 @@ from pathlib import Path
 
 from charonia.backends.base import ModelContext, ServerFacts
 from charonia.backends.inspecting import InspectingBackend, Inspection
+from charonia.backends.not_installed import BackendMissingError
 from charonia.backends.placement import Devices, place
 from charonia.backends.registry import BackendRegistry
 from charonia.backends.warmup import warmup_samples
+from charonia.config.defaults import fill_backend
 from charonia.config.findings import ConfigError, Finding, Severity, errors_in
+from charonia.config.layout import read_layout
 from charonia.config.model_config import ConfigOptions, LoadedConfig, finish_config, load_config
-from charonia.config.places import Place, Places
+from charonia.config.places import NO_PLACES, Place, Places
 from charonia.config.schema import ModelConfig
 from charonia.core.errors import CharoniaError
 from charonia.core.log import SilentLog
@@ -32,7 +36,7 @@ class ModelReading:
     """One model as far as its configuration and its folder tell.
 
     Attributes:
-        versions: those to serve, ascending; none when there is an error.
+        versions: those to serve, ascending, if there is no error.
         findings: of the configuration, of the folder, and of the two together.
     """
 
@@ -42,11 +46,17 @@ class ModelReading:
     findings: tuple[Finding, ...]
 
     @property
+    def strays(self) -> tuple[Finding, ...]:
+        """What else lies in the model's folder where nothing looks for it."""
+        told = [each.place for each in self.findings if each.is_error]
+        return () if self.model.misplaced else tuple(each for each in self.model.warnings if each.place not in told)
+
+    @property
     def error(self) -> ConfigError | None:
         """Why the model can't be loaded, None when it can be tried. What lies in the wrong place is a likely reason."""
         if not errors_in(self.findings):
             return None
-        strays = [replace(each, severity=Severity.ERROR) for each in self.model.warnings]
+        strays = [replace(each, severity=Severity.ERROR) for each in self.strays]
         return ConfigError([*self.findings, *strays])
 
 
@@ -76,8 +86,7 @@ class VersionInspection:
 def read_model(model: FoundModel, options: ConfigOptions) -> ModelReading:
     """Read the configuration of a model folder and choose the versions. Raises nothing."""
     if model.misplaced is not None:
-        nothing = LoadedConfig(ModelConfig(name=model.name), (), (), "", Places(str(model.path)))
-        return ModelReading(model, nothing, (), (replace(model.misplaced, severity=Severity.ERROR),))
+        return ModelReading(model, _NOTHING, (), (replace(model.misplaced, severity=Severity.ERROR),))
     loaded = load_config(model.path, model.name, options)
     findings = [*_of_config(model, loaded), *_of_later(loaded)]
     choice = VersionChoice(())
@@ -90,8 +99,7 @@ def read_model(model: FoundModel, options: ConfigOptions) -> ModelReading:
         findings.append(
             _at(loaded.places, Severity.WARNING, "version_policy", message, f"make '{model.name}/{missing}'")
         )
-    versions = () if errors_in(findings) else choice.versions
-    return ModelReading(model, loaded, versions, tuple(findings))
+    return ModelReading(model, loaded, choice.versions, tuple(findings))
 
 
 def _of_config(model: FoundModel, loaded: LoadedConfig) -> Iterable[Finding]:
@@ -109,10 +117,16 @@ def _of_later(loaded: LoadedConfig) -> Iterable[Finding]:
 
 
 def _without_versions(model: FoundModel, loaded: LoadedConfig, error: CharoniaError) -> Finding:
-    written = "version_policy" in loaded.places
-    place = loaded.places.find("version_policy") if written else Place(str(model.path))
-    remedy = "" if model.warnings or model.versions else f"make the folder '{model.path / '1'}', the model file in it"
-    return Finding(Severity.ERROR, "", place, str(error), remedy)
+    """Where there is no version folder, what lies in its place is what went wrong."""
+    if model.versions:
+        return _at(loaded.places, Severity.ERROR, "version_policy", str(error))
+    message = f"model '{model.name}' has no version folder"
+    place, remedy = Place(str(model.path)), f"make the folder '{model.path / '1'}' and put the model file into it"
+    if model.warnings:
+        stray = model.warnings[0]
+        message, place, remedy = f"{message}: {stray.message}", stray.place or place, stray.remedy
+    phrase = f"at least one version must be available under the version policy of model '{model.name}'"
+    return Finding(Severity.ERROR, "", place, f"{message} ({phrase})", remedy)
 
 
 def model_context(reading: ModelReading, version: int, config: ModelConfig, parts: InspectionParts) -> ModelContext:
@@ -138,20 +152,42 @@ def inspect_version(reading: ModelReading, version: int, parts: InspectionParts)
     try:
         backend = parts.registry.get(config.backend)
     except CharoniaError as error:
-        path = "backend" if "backend" in places or "platform" not in places else "platform"
-        return VersionInspection(config, False, (_at(places, Severity.ERROR, path, str(error)),))
+        return VersionInspection(config, False, (_without_backend(places, error),))
     inspected = Inspection(config, is_complete=False)
     if isinstance(backend, InspectingBackend):
         inspected = backend.inspect(model_context(reading, version, config, parts))
-    findings = list(inspected.findings)
+    config, findings = inspected.config, list(inspected.findings)
     if inspected.is_complete:
-        finished = finish_config(reading.loaded, inspected.config, parts.config)
+        finished = finish_config(reading.loaded, config, parts.config)
         findings += [each for each in finished.findings if each not in (*reading.findings, *findings)]
-    findings += _of_devices(inspected.config, places, parts.devices)
-    findings += label_findings(inspected.config, reading.model.path, places)
-    if inspected.is_complete:
-        findings += _of_warmup(inspected.config, reading.model.path, places)
-    return VersionInspection(inspected.config, inspected.is_complete, tuple(findings))
+        findings += _of_warmup(config, reading.model.path, places)
+    findings += _of_devices(config, places, parts.devices)
+    findings += label_findings(config, reading.model.path, places)
+    return VersionInspection(config, inspected.is_complete, tuple(findings))
+
+
+def inspect_files(reading: ModelReading, version: int, parts: InspectionParts) -> tuple[Finding, ...]:
+    """What is wrong with the model's files themselves, when the configuration is too broken to be followed."""
+    config = ModelConfig()
+    fill_backend(config, reading.model.name, read_layout(reading.model.path))
+    try:
+        backend = parts.registry.get(config.backend)
+    except CharoniaError:
+        return ()
+    if not isinstance(backend, InspectingBackend):
+        return ()
+    found = backend.inspect(model_context(replace(reading, loaded=_NOTHING), version, config, parts)).findings
+    return tuple(each for each in found if each.is_error and each.place is not None and Path(each.place.file).is_file())
+
+
+_NOTHING = LoadedConfig(ModelConfig(), (), (), "", NO_PLACES)
+
+
+def _without_backend(places: Places, error: CharoniaError) -> Finding:
+    path = "backend" if "backend" in places or "platform" not in places else "platform"
+    if isinstance(error, BackendMissingError):
+        return _at(places, Severity.ERROR, path, error.message, error.remedy)
+    return _at(places, Severity.ERROR, path, str(error))
 
 
 def explained(error: CharoniaError, inspect: Callable[[], VersionInspection]) -> CharoniaError:
@@ -164,7 +200,7 @@ def explained(error: CharoniaError, inspect: Callable[[], VersionInspection]) ->
     known = error.findings if isinstance(error, ConfigError) else ()
     findings = [*found, *(each for each in known if each not in found)]
     if not known and not any(str(error) in each.message for each in found):
-        findings.append(Finding(Severity.ERROR, "", None, f"the load said: {error}"))
+        findings.append(Finding(Severity.ERROR, "", None, f"the load said: {' '.join(str(error).split())}"))
     return ConfigError(findings)
 
 

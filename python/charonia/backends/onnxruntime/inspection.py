@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from charonia.backends.base import ModelContext
-from charonia.backends.file_kinds import impostor
+from charonia.backends.file_kinds import impostor, stand_in
+from charonia.backends.gpus import visible_gpus
 from charonia.backends.inspecting import Inspection, file_error, file_warning
 from charonia.backends.onnxruntime.completion import complete, is_open
 from charonia.backends.onnxruntime.files import model_file
@@ -86,7 +87,7 @@ def _external(path: Path, external: Iterable[ExternalData]) -> Iterable[Finding]
             message = f"the model's weights are stored in '{location}' beside it, which is missing"
             yield file_error(path, message, f"copy '{location}' to '{file}'; without it the model is only its graph")
             continue
-        what, remedy = impostor(file) if file.stat().st_size < last.end else ("", "")
+        what, remedy = stand_in(file) if file.stat().st_size < last.end else ("", "")
         if what:
             yield file_error(file, f"weights of '{path.name}': {what}", remedy)
         elif file.stat().st_size < last.end:
@@ -116,7 +117,7 @@ def _settings(runtime: Module, context: ModelContext) -> Iterable[Finding]:
     """The parameters and accelerators of the configuration, each tried by itself."""
     config, places = context.config, context.places
     kinds = {group.kind for group in config.instance_group}
-    device = "gpu:0" if ModelInstanceGroup.KIND_GPU in kinds else "cpu"
+    device = "gpu:0" if ModelInstanceGroup.KIND_GPU in kinds and visible_gpus() else "cpu"
     settings = Settings(config)
     tries: dict[str, Callable[[], object]] = {
         'parameters["intra_op_thread_count"]': lambda: settings.count("intra_op_thread_count"),

@@ -1,0 +1,1 @@
+"""Tools beside the server: what the subcommands of `charonia` do."""

@@ -1,0 +1,100 @@
+"""The report for people: by model, each finding with its place, its line of the file, and what to do."""
+
+import textwrap
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from charonia.config.findings import Finding
+from charonia.core.text import printable
+from charonia.tools.check.report import Load, ModelFinding, Report
+
+_RED, _YELLOW, _BOLD, _DIM = "31;1", "33;1", "1", "2"
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How wide lines may be, and whether there are colours."""
+
+    width: int = 100
+    color: bool = False
+
+    def paint(self, text: str, code: str) -> str:
+        return f"\x1b[{code}m{text}\x1b[0m" if self.color else text
+
+
+def as_text(report: Report, style: Style) -> str:
+    """All findings, then one line with the counts. A model without findings is only counted."""
+    lines: list[str] = []
+    for name in sorted({each.model for each in report.findings} | {each.model for each in report.loads}):
+        lines += _model(name, report, style)
+        lines.append("")
+    lines.append(_summary(report, style))
+    return "\n".join(lines)
+
+
+def _model(name: str, report: Report, style: Style) -> Iterator[str]:
+    yield style.paint(printable(name) or "the repository", _BOLD)
+    for load in report.loads:
+        if load.model == name and load.is_loaded:
+            yield f"  {_loaded(load)}"
+    for each in report.of(name):
+        yield from _finding(each, style)
+
+
+def _loaded(load: Load) -> str:
+    runs = f", with {_count(load.warmup_samples, 'run')} of warm-up" if load.warmup_samples else ""
+    return f"version {load.version} loaded in {load.seconds:.2f} s{runs}"
+
+
+def _finding(each: ModelFinding, style: Style) -> Iterator[str]:
+    finding = each.finding
+    label = f"  {finding.severity}: "
+    first, *others = _wrapped(printable(finding.message), style.width, label)
+    color = _RED if finding.is_error else _YELLOW
+    yield style.paint(label.rstrip(), color) + first[len(label) - 1 :]
+    yield from others
+    yield from _place(finding, style)
+    if finding.remedy:
+        yield from _wrapped(printable(finding.remedy), style.width, "    fix: ")
+
+
+def _place(finding: Finding, style: Style) -> Iterator[str]:
+    place, path = finding.place, finding.path
+    if place is None:
+        return
+    path = f" ({printable(path)})" if path and place.by_path else ""
+    yield style.paint(f"    at {printable(str(place))}{path}", _DIM)
+    for line in place.shown().splitlines():
+        yield f"    {line}"
+
+
+def _wrapped(text: str, width: int, label: str) -> list[str]:
+    """Lines of at most `width`, the first after `label`, the others below its text. Paths and names stay whole."""
+    return textwrap.wrap(
+        text,
+        width,
+        initial_indent=label,
+        subsequent_indent=" " * len(label),
+        break_long_words=False,
+        break_on_hyphens=False,
+    ) or [label]
+
+
+def _summary(report: Report, style: Style) -> str:
+    errors, warnings = report.count(errors=True), report.count(errors=False)
+    fine = sum(not report.of(name) for name in report.models)
+    counts = ", ".join(_counted(((errors, "error"), (warnings, "warning"))))
+    text = f"{_count(len(report.models), 'model')} checked: {counts or 'nothing to say'}"
+    if counts and fine:
+        text += f"; nothing to say of {fine} of them"
+    if report.loads:
+        text += f"; {_count(sum(each.is_loaded for each in report.loads), 'version')} loaded"
+    return style.paint(text, _RED if errors else _YELLOW if warnings else _BOLD)
+
+
+def _counted(counts: Iterable[tuple[int, str]]) -> Iterator[str]:
+    return (_count(number, noun) for number, noun in counts if number)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

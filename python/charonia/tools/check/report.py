@@ -1,0 +1,73 @@
+"""What a check found: plain records."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from charonia.config.findings import Finding
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFinding:
+    """A finding and whose it is.
+
+    Attributes:
+        model: "" for the repository itself.
+        version: None when it is of no single version.
+    """
+
+    model: str
+    version: int | None
+    finding: Finding
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """One version that was loaded and warmed up, or was tried; a failure is among the findings too."""
+
+    model: str
+    version: int
+    is_loaded: bool
+    seconds: float
+    warmup_samples: int = 0
+
+
+@dataclass(slots=True)
+class Report:
+    """Everything that was found.
+
+    Attributes:
+        models: by name, the versions that would be served.
+        loads: with --load.
+    """
+
+    models: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    findings: list[ModelFinding] = field(default_factory=list)
+    loads: list[Load] = field(default_factory=list)
+
+    def add(self, model: str, findings: Iterable[Finding], version: int | None = None) -> None:
+        """What several versions have in common, or two looks found, is kept once."""
+        for finding in findings:
+            if not any(each.model == model and each.finding == finding for each in self.findings):
+                self.findings.append(ModelFinding(model, version, finding))
+
+    def of(self, model: str) -> list[ModelFinding]:
+        """Errors first, each kind by place."""
+        return sorted((each for each in self.findings if each.model == model), key=_order)
+
+    def sorted(self) -> list[ModelFinding]:
+        """The repository's own first, then by model."""
+        names = sorted({each.model for each in self.findings})
+        return [finding for name in names for finding in self.of(name)]
+
+    def count(self, *, errors: bool) -> int:
+        return sum(each.finding.is_error is errors for each in self.findings)
+
+    def is_broken(self, model: str) -> bool:
+        return any(each.finding.is_error for each in self.findings if each.model == model)
+
+
+def _order(each: ModelFinding) -> tuple[bool, str, int, int]:
+    place = each.finding.place
+    if place is None:
+        return not each.finding.is_error, "", 0, 0
+    return not each.finding.is_error, place.file, place.line or 0, place.column or 0
