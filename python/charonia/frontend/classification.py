@@ -1,6 +1,7 @@
 """The classification extension: an output as its k largest values, each `value:index[:label]`."""
 
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 
 import numpy as np
 
@@ -67,7 +68,9 @@ def classes(tensor: Tensor, count: int, labels: Sequence[str], batched: bool) ->
             "which has no largest elements"
         )
     values = tensor.numpy()
-    rows = values.reshape(values.shape[0], -1) if batched else values.reshape(1, -1)
+    if values.dtype.kind not in "iubf":
+        values = values.astype(np.float32)  # BF16, which NumPy can't sort by itself
+    rows = values.reshape(values.shape[0], prod(values.shape[1:])) if batched else values.reshape(1, -1)
     if rows.shape[1] > _MAX_ROW_ELEMENTS:
         raise InvalidArgumentError(
             f"classification output tensor too large: output '{tensor.name}' has {rows.shape[1]} elements in a row, "
@@ -82,7 +85,8 @@ def classes(tensor: Tensor, count: int, labels: Sequence[str], batched: bool) ->
 
 def _row(row: Array, count: int, labels: Sequence[str]) -> list[str]:
     # Negating would overflow unsigned values; a stable sort of the reversed row keeps the first of equals first.
-    order = (len(row) - 1 - np.argsort(row[::-1], kind="stable"))[::-1][:count]
+    ascending = len(row) - 1 - np.argsort(row[::-1], kind="stable")
+    order = np.roll(ascending, np.count_nonzero(np.isnan(row)))[::-1][:count]  # NaN sorts last and is no class to win
     return [_text(row[index], int(index), labels) for index in order]
 
 

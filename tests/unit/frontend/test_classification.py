@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from charonia.core.datatypes import DATATYPES
 from charonia.core.errors import InvalidArgumentError
 from charonia.core.request import Reply
 from charonia.core.tensor import Tensor
@@ -38,6 +39,27 @@ def test_more_classes_than_elements_are_all_elements():
 def test_of_equal_values_the_first_index_comes_first():
     answer = classes(Tensor.from_numpy("Z", np.zeros((1, 4), np.float32)), 2, [], batched=True)
     assert texts(answer) == ["0.000000:0", "0.000000:1"]
+
+
+@pytest.mark.parametrize("datatype", ["FP32", "FP64", "FP16", "BF16"])
+def test_what_is_no_number_comes_last(datatype):
+    row = np.array([[1.0, np.nan, np.inf, -np.inf, np.nan]]).astype(DATATYPES[datatype].numpy)
+    answer = classes(Tensor.from_numpy("Z", row), 9, [], batched=True)
+    assert [text.split(":")[1] for text in texts(answer)[:3]] == ["2", "0", "3"]
+    assert texts(answer)[0] == "inf:2"
+
+
+@pytest.mark.parametrize("shape", [(0, 4), (2, 0), (0, 0)])
+def test_nothing_has_no_classes(shape):
+    answer = classes(Tensor.from_numpy("Z", np.zeros(shape, np.float32)), 3, [], batched=True)
+    assert answer.shape == (shape[0], min(3, shape[1]))
+    assert texts(answer) == []
+
+
+def test_a_row_of_several_dimensions_is_one_row():
+    values = np.arange(12, dtype=np.int64).reshape(2, 2, 3)
+    answer = classes(Tensor.from_numpy("Z", values), 2, [], batched=True)
+    assert (answer.shape, texts(answer)) == ((2, 2), ["5:5", "4:4", "11:5", "10:4"])
 
 
 def test_text_has_no_classes():
