@@ -201,8 +201,8 @@ def test_poll_control() -> None:
 
 
 def test_flags_without_effect_and_deprecated_ones_are_remarked() -> None:
-    remarks = parse_flags([REPOSITORY, "--grpc-keepalive-time=5", "--strict-model-config=false"]).remarks
-    assert "--grpc-keepalive-time" in remarks[0]
+    remarks = parse_flags([REPOSITORY, "--grpc-infer-thread-count=5", "--strict-model-config=false"]).remarks
+    assert "--grpc-infer-thread-count" in remarks[0]
     assert "use --disable-auto-complete-config" in remarks[1]
 
 
