@@ -6,7 +6,12 @@ from charonia.config.report import Report
 from charonia.config.schema import DataType, ModelConfig, ModelQueuePolicy, ModelSequenceBatching
 
 _CORRID_TYPES = ("TYPE_UINT64", "TYPE_INT64", "TYPE_UINT32", "TYPE_INT32", "TYPE_STRING")
-_FALSE_TRUE = ("int32_false_true", "fp32_false_true", "bool_false_true")
+_PAIRS = {
+    "int32_false_true": "[ 0, 1 ]",
+    "fp32_false_true": "[ 0, 1 ]",
+    "bool_false_true": "[ false, true ]",
+}
+_FALSE_TRUE = tuple(_PAIRS)
 
 
 def check_batching(config: ModelConfig, report: Report, *, is_complete: bool) -> None:
@@ -46,7 +51,8 @@ def _check_priorities(config: ModelConfig, report: Report) -> None:
     for level in batching.priority_queue_policy:
         if not 1 <= level <= levels:
             message = f"priority_queue_policy has an entry for level {level}, expected 1 to {levels} (priority_levels)"
-            report.error(f'dynamic_batching.priority_queue_policy["{level}"]', message)
+            path = f'dynamic_batching.priority_queue_policy["{level}"]'
+            report.error(path, message, f"write key: {levels} or less, or raise priority_levels")
 
 
 def _check_order(config: ModelConfig, report: Report) -> None:
@@ -77,7 +83,7 @@ def _check_sequences(batching: ModelSequenceBatching, limit: int | None, report:
     if batching.HasField("direct") and not 0.0 <= batching.direct.minimum_slot_utilization <= 1.0:
         got = batching.direct.minimum_slot_utilization
         path = "sequence_batching.direct.minimum_slot_utilization"
-        report.error(path, f"minimum_slot_utilization is {got:g}, expected 0 to 1")
+        report.error(path, f"minimum_slot_utilization is {got:g}, expected 0 to 1", "write a share, such as 0.5")
     seen_names: dict[str, str] = {}
     seen_kinds: dict[int, str] = {}
     for index, control_input in enumerate(batching.control_input):
@@ -102,7 +108,7 @@ def _check_control(control: ModelSequenceBatching.Control, kind: str, name: str,
         if DataType.Name(control.data_type) not in _CORRID_TYPES:
             got = DataType.Name(control.data_type) if control.data_type else "none"
             message = f"{kind} of '{name}' has data_type {got}, expected one of {', '.join(_CORRID_TYPES)}"
-            report.error(f"{path}.data_type", message)
+            report.error(f"{path}.data_type", message, "write data_type: TYPE_UINT64, or what the model has")
         return
     if len(values) != 1:
         got = " and ".join(values) or "none"
@@ -112,4 +118,4 @@ def _check_control(control: ModelSequenceBatching.Control, kind: str, name: str,
     (field, pair), = values.items()  # fmt: skip
     if len(pair) != 2:
         message = f"{field} of '{name}' has {len(pair)} values, expected 2: the one for false and the one for true"
-        report.error(f"{path}.{field}", message)
+        report.error(f"{path}.{field}", message, f"write {field}: {_PAIRS[field]}")

@@ -17,7 +17,8 @@ def check_instance_groups(config: ModelConfig, report: Report) -> None:
             report.error(f"{path}.gpus", message, "remove gpus, or write kind: KIND_GPU")
         for gpu in group.gpus:
             if gpu < 0:
-                report.error(f"{path}.gpus", f"instance group {group.name} lists the GPU {gpu}; they count from 0")
+                message = f"instance group {group.name} lists the GPU {gpu}"
+                report.error(f"{path}.gpus", message, "write gpus: [ 0 ]: they count from 0")
         if group.profile and config.platform != "tensorrt_plan":
             message = f"instance group {group.name} has a profile, which only TensorRT models have"
             report.error(f"{path}.profile", message, "remove it")

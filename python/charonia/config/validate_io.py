@@ -1,6 +1,7 @@
 """Rules for inputs, outputs and their reshapes, and for batch_input and batch_output."""
 
 from collections.abc import Sequence
+from difflib import get_close_matches
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -114,7 +115,8 @@ def _check_kinds(io: "Io", kind: str, path: str, platform: str, report: Report) 
         message = f"{kind} '{io.name}' has a non-linear format, which only TensorRT models have"
         report.error(path, message, "remove is_non_linear_format_io")
     elif len(io.dims) != 3:
-        report.error(path, f"{kind} '{io.name}' has a non-linear format and {len(io.dims)} dims, expected 3")
+        message = f"{kind} '{io.name}' has a non-linear format and {len(io.dims)} dims, expected 3"
+        report.error(path, message, "remove is_non_linear_format_io, or write height, width and channels")
 
 
 def _check_format(io: ModelInput, path: str, report: Report) -> None:
@@ -132,24 +134,33 @@ def _check_batch_io(config: ModelConfig, report: Report) -> None:
         _check_sources(batch_input, path, BatchInput.Kind.Name(batch_input.kind), inputs, report)
         if batch_input.data_type not in _BATCH_INPUT_TYPES:
             got = DataType.Name(batch_input.data_type) if batch_input.data_type else "none"
-            report.error(f"{path}.data_type", f"a batch_input has data_type TYPE_INT32 or TYPE_FP32, got {got}")
+            message = f"a batch_input has data_type TYPE_INT32 or TYPE_FP32, got {got}"
+            report.error(f"{path}.data_type", message, "write the one that the model's input has")
     for index, batch_output in enumerate(config.batch_output):
         path = f"batch_output[{index}]"
         _check_sources(batch_output, path, BatchOutput.Kind.Name(batch_output.kind), inputs, report)
         names = list(batch_output.target_name)
         for name in dict.fromkeys(names):
             if name not in outputs:
-                report.error(f"{path}.target_name", f"batch_output names the output '{name}'; {_known(outputs)}")
+                message = f"batch_output names the output '{name}', and {_known(outputs)}"
+                report.error(f"{path}.target_name", message, _meant("target_name", name, outputs))
             elif names.count(name) > 1:
                 report.error(f"{path}.target_name", f"batch_output names the output '{name}' twice", "once is enough")
 
 
 def _check_sources(batch_io: BatchInput | BatchOutput, path: str, kind: str, inputs: set[str], report: Report) -> None:
     if len(batch_io.source_input) != 1:
-        report.error(path, f"{kind} takes one source_input, got {len(batch_io.source_input)}")
+        message = f"{kind} takes one source_input, got {len(batch_io.source_input)}"
+        report.error(path, message, 'write source_input: "…", the input that it is made from')
     for name in batch_io.source_input:
         if name not in inputs:
-            report.error(f"{path}.source_input", f"source_input names the input '{name}'; {_known(inputs)}")
+            message = f"source_input names the input '{name}', and {_known(inputs)}"
+            report.error(f"{path}.source_input", message, _meant("source_input", name, inputs))
+
+
+def _meant(field: str, name: str, names: set[str]) -> str:
+    near = get_close_matches(name, sorted(names), 1, 0.6)
+    return f'write {field}: "{near[0]}"' if near else f"write one of the names, or add '{name}' to the configuration"
 
 
 def _known(names: set[str]) -> str:
