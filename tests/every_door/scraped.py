@@ -19,14 +19,22 @@ def scrape(server):
     return {family.name: family for family in text_string_to_metric_families(page(server))}
 
 
+def exported(server):
+    """{name: samples}, under the names that stand on the page."""
+    found = {}
+    for family in scrape(server).values():
+        for sample in family.samples:
+            # The parser calls the samples of a counter `<name>_total`, whatever the page calls them.
+            name = sample.name.removesuffix("_total") if family.type == "counter" else sample.name
+            found.setdefault(name, []).append(sample)
+    return found
+
+
 def samples(server, name, **labels):
     """{other labels: value} of the samples called `name` that have `labels`."""
-    # The parser calls the samples of a counter `<name>_total`, whatever the page calls them.
-    names = (name, f"{name}_total")
-    found = [sample for family in scrape(server).values() for sample in family.samples if sample.name in names]
     return {
         tuple(sorted((key, value) for key, value in sample.labels.items() if key not in labels)): sample.value
-        for sample in found
+        for sample in exported(server)[name]
         if labels.items() <= sample.labels.items()
     }
 
