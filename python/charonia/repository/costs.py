@@ -79,7 +79,7 @@ def _unserved(reading: ModelReading) -> Iterator[Finding]:
     served, kept = _listed(reading.versions), _listed(left)
     message = f"only the latest version {served} is served, and not {kept}: there is no version_policy"
     remedy = "write version_policy { all { } } to serve them all, or version_policy { latest { num_versions: 1 } }"
-    yield Finding(Severity.WARNING, "version_policy", Place(str(reading.model.path)), message, remedy)
+    yield Finding(Severity.WARNING, "", Place(str(reading.model.path)), message, remedy)
 
 
 def _without_effect(config: ModelConfig, notes: _Notes) -> Iterator[Finding]:

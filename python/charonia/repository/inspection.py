@@ -199,7 +199,7 @@ def explained(error: CharoniaError, inspect: Callable[[], VersionInspection]) ->
         return error
     known = error.findings if isinstance(error, ConfigError) else ()
     findings = [*found, *(each for each in known if each not in found)]
-    if not known and not any(str(error) in each.message for each in found):
+    if not known and not any(str(error) in each.message or each.message in str(error) for each in found):
         findings.append(Finding(Severity.ERROR, "", None, f"the load said: {' '.join(str(error).split())}"))
     return ConfigError(findings)
 

@@ -1,12 +1,16 @@
 """The tables of the start-up log."""
 
 import os
+import re
 from collections.abc import Iterable, Sequence
 
 from charonia.repository.states import IndexEntry
 
-_WIDTH_WITHOUT_TERMINAL = 500
+# Of a log that is read later, in a pager or a browser.
+_WIDTH_WITHOUT_TERMINAL = 140
 _LEAST_COLUMN = 8
+# Each finding begins with its place: `; models/m/config.pbtxt:3:5: …`.
+_NEXT_FINDING = re.compile(r"; (?=[^\s;]*/[^\s;]+: |the load said: )")
 
 
 def model_table(entries: Iterable[IndexEntry], width: int | None = None) -> str:
@@ -18,14 +22,14 @@ def model_table(entries: Iterable[IndexEntry], width: int | None = None) -> str:
 def _status(entry: IndexEntry) -> str:
     if entry.state is None:
         return "Not loaded"
-    return f"{entry.state}: {entry.reason}" if entry.reason else str(entry.state)
+    return f"{entry.state}: {_NEXT_FINDING.sub(chr(10), entry.reason)}" if entry.reason else str(entry.state)
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[str]], width: int | None = None) -> str:
     """A frame of dashes and bars. Cells may have several lines; columns wrap so that all fit in `width` characters.
 
     Args:
-        width: None for the terminal's, or 500 when standard error is none.
+        width: None for the terminal's, or 140 when standard error is none.
     """
     cells = [[str(cell).rstrip("\n").split("\n") for cell in row] for row in (headers, *rows)]
     widths = _fit([max(len(line) for row in cells for line in row[i]) for i in range(len(headers))], width or _width())
@@ -65,9 +69,10 @@ def _lines(row: Sequence[Sequence[str]], widths: Sequence[int]) -> Iterable[str]
 
 
 def _chunks(line: str, width: int) -> Iterable[str]:
-    """Pieces of at most `width`, broken at spaces where there are any."""
+    """Pieces of at most `width`, broken at spaces, else within a path, and only else in the middle of a word."""
     while len(line) > width:
-        at = line.rfind(" ", 1, width + 1)
-        yield line[: at if at > 0 else width]
-        line = line[at + 1 :] if at > 0 else line[width:]
+        space, slash = line.rfind(" ", 1, width + 1), line.rfind("/", 1, width) + 1
+        at = space if space > 0 else slash or width
+        yield line[:at]
+        line = line[at:].lstrip(" ")
     yield line

@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from charonia.backends.base import ModelContext
-from charonia.backends.file_kinds import impostor, stand_in
+from charonia.backends.file_kinds import stand_in
 from charonia.backends.gpus import visible_gpus
 from charonia.backends.inspecting import Inspection, file_error, file_warning
+from charonia.backends.onnxruntime.broken import why_broken
 from charonia.backends.onnxruntime.completion import complete, is_open
 from charonia.backends.onnxruntime.files import model_file
 from charonia.backends.onnxruntime.header import ExternalData, Header, read_header
@@ -23,7 +24,6 @@ from charonia.config.model_tensor import ModelTensor
 from charonia.config.schema import ModelConfig, ModelInput, ModelInstanceGroup, ModelOutput
 from charonia.core.errors import CharoniaError
 
-_IR_VERSION = b"\x08"
 _SHOWN = 3
 
 
@@ -38,8 +38,8 @@ def inspect(runtime: Module, context: ModelContext) -> Inspection:
         return _unreadable(config, findings, file_error(context.version_dir, str(error)))
     except OSError as error:
         return _unreadable(config, findings, file_error(path, f"the file can't be read: {error.strerror or error}"))
-    except Malformed as malformed:
-        return _unreadable(config, findings, file_error(path, *_why_malformed(path, malformed)))
+    except Malformed:
+        return _unreadable(config, findings, file_error(path, *why_broken(path)))
     findings += _readable(runtime, config.name, path, header)
     findings += _external(path, header.external)
     findings += _carried(path, config, header)
@@ -48,21 +48,6 @@ def inspect(runtime: Module, context: ModelContext) -> Inspection:
 
 def _unreadable(config: ModelConfig, findings: list[Finding], reason: Finding) -> Inspection:
     return Inspection(config, (*findings, reason), is_complete=False)
-
-
-def _why_malformed(path: Path, malformed: Malformed) -> tuple[str, str]:
-    what, remedy = impostor(path)
-    if what:
-        return what, remedy
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        is_model = file.read(1) == _IR_VERSION
-    if is_model and malformed.needs > size:
-        return (
-            f"the file was cut off: it has {size:,} bytes, and says that it needs {malformed.needs:,} or more",
-            "copy or download it again",
-        )
-    return f"the file ({size:,} bytes) is not an ONNX model, or was damaged when it was copied", "copy it again"
 
 
 def _readable(runtime: Module, model: str, path: Path, header: Header) -> Iterable[Finding]:
@@ -84,8 +69,8 @@ def _external(path: Path, external: Iterable[ExternalData]) -> Iterable[Finding]
     for location, last in needed.items():
         file = path.parent / location
         if not file.is_file():
-            message = f"the model's weights are stored in '{location}' beside it, which is missing"
-            yield file_error(path, message, f"copy '{location}' to '{file}'; without it the model is only its graph")
+            message = f"its weights are stored beside it in '{location}', which is missing"
+            yield file_error(path, message, f"copy '{location}' to '{file}': the model file alone is only the graph")
             continue
         what, remedy = stand_in(file) if file.stat().st_size < last.end else ("", "")
         if what:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from charonia.backends.onnxruntime.broken import why_broken
 from charonia.core.errors import BackendError, CharoniaError, InvalidArgumentError
 
 # ONNX Runtime writes the place in its own sources before the message, and its status before that.
@@ -72,11 +73,10 @@ def _unknown_operator(match: re.Match[str], path: Path) -> str:
 
 
 def _broken_file(match: re.Match[str], path: Path) -> str:
-    size = path.stat().st_size if path.is_file() else 0
-    return (
-        f"the file ({size} bytes) is not a complete ONNX model: it was cut off or damaged when it was copied, "
-        "or is something else under this name (a Git LFS pointer is a small text file)"
-    )
+    try:
+        return "; ".join(why_broken(path))
+    except OSError as error:
+        return f"the file can't be read: {error.strerror or error}"
 
 
 _CASES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], Path], str]], ...] = (

@@ -10,6 +10,7 @@
     "file", "line", "column":        null where not known; line and column count from 1
     "field":    path of the field of the configuration, as input[0].dims; null for what is none
     "message", "remedy":             remedy is null when the message says it already
+    "snippet":                       lines of a configuration that would be right, or null
   }],
   "loads": [{"model", "version", "loaded", "seconds", "warmup_samples"}],   with --load
   "summary": {"models", "errors", "warnings"}
@@ -17,6 +18,7 @@
 """
 
 import json
+from textwrap import dedent
 from typing import Any
 
 from charonia.tools.check.report import Load, ModelFinding, Report
@@ -52,6 +54,7 @@ def _finding(each: ModelFinding) -> dict[str, Any]:
         "field": finding.path or None,
         "message": finding.message,
         "remedy": finding.remedy or None,
+        "snippet": dedent(finding.snippet) or None,
     }
 
 

@@ -49,13 +49,15 @@ def _loaded(load: Load) -> str:
 def _finding(each: ModelFinding, style: Style) -> Iterator[str]:
     finding = each.finding
     label = f"  {finding.severity}: "
-    first, *others = _wrapped(printable(finding.message), style.width, label)
+    first, *others = _wrapped(finding.message, style.width, label)
     color = _RED if finding.is_error else _YELLOW
     yield style.paint(label.rstrip(), color) + first[len(label) - 1 :]
     yield from others
     yield from _place(finding, style)
     if finding.remedy:
-        yield from _wrapped(printable(finding.remedy), style.width, "    fix: ")
+        yield from _wrapped(finding.remedy, style.width, "    fix: ")
+    for line in finding.snippet.splitlines():
+        yield f"     {line}"
 
 
 def _place(finding: Finding, style: Style) -> Iterator[str]:
@@ -70,14 +72,18 @@ def _place(finding: Finding, style: Style) -> Iterator[str]:
 
 def _wrapped(text: str, width: int, label: str) -> list[str]:
     """Lines of at most `width`, the first after `label`, the others below its text. Paths and names stay whole."""
-    return textwrap.wrap(
-        text,
-        width,
-        initial_indent=label,
-        subsequent_indent=" " * len(label),
-        break_long_words=False,
-        break_on_hyphens=False,
-    ) or [label]
+    indent = " " * len(label)
+    lines: list[str] = []
+    for part in text.splitlines():
+        lines += textwrap.wrap(
+            printable(part),
+            width,
+            initial_indent=indent if lines else label,
+            subsequent_indent=indent,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    return lines or [label]
 
 
 def _summary(report: Report, style: Style) -> str:

@@ -64,11 +64,11 @@ def _scan(repositories: Sequence[str], report: Report) -> Scan:
     readable: list[str] = []
     for repository in repositories:
         try:
-            misplaced = why_no_repository(repository, listing(repository))
             found = scan([repository])
-        except (CharoniaError, OSError) as error:
+        except CharoniaError as error:
             report.add("", [Finding(Severity.ERROR, "", None, str(error))])
             continue
+        misplaced = why_no_repository(repository, listing(repository))
         report.add("", [each for each in found.warnings if each != misplaced])
         if misplaced is not None:
             report.add("", [replace(misplaced, severity=Severity.ERROR)])
@@ -121,4 +121,4 @@ def _placed(model: FoundModel, findings: Iterable[Finding]) -> Iterable[Finding]
     """What is wrong with a configuration that is in no file is wrong with the folder."""
     for finding in findings:
         is_somewhere = finding.place is not None and os.path.lexists(finding.place.file)
-        yield finding if is_somewhere else replace(finding, place=Place(str(model.path)))
+        yield finding if is_somewhere else replace(finding, place=Place(str(model.path)), path="")

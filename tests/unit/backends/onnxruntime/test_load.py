@@ -82,13 +82,15 @@ def test_external_weights_load(tmp_path: Path, context_for: Any, parse: Any, spe
     backend.load(context).create_instance(spec).close()
 
 
-@pytest.mark.parametrize("kept_bytes", [0, 40])
-def test_a_damaged_file(tmp_path: Path, load_fails: Any, kept_bytes: int) -> None:
+@pytest.mark.parametrize(
+    ("kept_bytes", "says"), [(0, "the file is empty"), (40, "the file was cut off: it has 40 bytes")]
+)
+def test_a_damaged_file(tmp_path: Path, load_fails: Any, kept_bytes: int, says: str) -> None:
     path = onnx_models.save(onnx_models.mlp(), tmp_path, "m")
     path.write_bytes(path.read_bytes()[:kept_bytes])
     error = load_fails()
     assert isinstance(error, InvalidArgumentError)
-    assert f"the file ({kept_bytes} bytes) is not a complete ONNX model" in str(error)
+    assert says in str(error)
 
 
 def _too_new_opset(model: onnx.ModelProto) -> None:
