@@ -251,8 +251,7 @@ class Server:
         waiting = max(
             sum(model.in_flight for model in loaded), self._doors.unsettled_calls if self._doors is not None else 0
         )
-        if waiting:
-            self.log.info(f"requests in flight: {waiting}; waiting up to {timeout_s} s for them")
+        self.log.info(f"Waiting for in-flight requests to complete: {waiting} now, up to {timeout_s} s")
         drained = self._doors.drain(timeout_s) if self._doors is not None else True
         return drained and all(model.wait_idle(max(0.0, deadline - monotonic())) for model in loaded)
 

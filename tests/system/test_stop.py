@@ -92,7 +92,7 @@ def test_no_new_connections_while_it_stops(serve, repository):
     server = serve(repository.flag).started()
     request = InFlight(server, "slow")
     server.signal()
-    server.wait_for("requests in flight: 1")
+    server.wait_for("Waiting for in-flight requests to complete: 1 now")
     with pytest.raises(OSError):
         answer_on_a_new_connection(server.ports["http"])
     assert request.result() == 200
