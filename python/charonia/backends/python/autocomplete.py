@@ -6,12 +6,13 @@ import threading
 from pathlib import Path
 
 from charonia.backends.base import ModelContext
+from charonia.backends.python.child.model_config import CONTRADICTS
 from charonia.backends.python.child.wire import Frame
 from charonia.backends.python.events import ModelEvents
 from charonia.backends.python.launch import ModelFiles
 from charonia.backends.python.process import ChildProcess
 from charonia.backends.python.supervisor import Owner
-from charonia.config.findings import ConfigError
+from charonia.config.findings import ConfigError, Finding, Severity
 from charonia.config.json_form import config_from_json
 from charonia.config.schema import ModelConfig
 from charonia.core.errors import InvalidArgumentError
@@ -53,6 +54,18 @@ def apply_completion(context: ModelContext, completed_json: str) -> ModelConfig:
         config.ClearField(field)  # type: ignore[arg-type]
     config.MergeFrom(update)
     return config
+
+
+def completion_error(context: ModelContext, failure: Exception) -> InvalidArgumentError:
+    """Why `auto_complete_config` failed; where it contradicts the configuration, with the place of the field."""
+    text = str(failure)
+    if not text.startswith(CONTRADICTS):
+        return InvalidArgumentError(f"model '{context.name}': {text}")
+    path, _, message = text.removeprefix(CONTRADICTS).strip().partition(": ")
+    message, _, remedy = message.partition("; ")
+    where, _, reason = message.partition(": ")
+    told = f"model '{context.name}': {reason}, in {where}" if where else f"model '{context.name}': {reason}"
+    return ConfigError([Finding(Severity.ERROR, path, context.places.find(path), told, remedy)])
 
 
 class Warm:

@@ -8,7 +8,13 @@ from pathlib import Path
 
 from charonia.backends.base import BackendInstance, InstanceSpec, ModelContext
 from charonia.backends.inspecting import Inspection
-from charonia.backends.python.autocomplete import Warm, WarmProcesses, apply_completion, may_complete
+from charonia.backends.python.autocomplete import (
+    Warm,
+    WarmProcesses,
+    apply_completion,
+    completion_error,
+    may_complete,
+)
 from charonia.backends.python.child import wire
 from charonia.backends.python.child.errors import ModelFailure
 from charonia.backends.python.environment import PARAMETER, Environment, Environments
@@ -64,7 +70,7 @@ class PythonBackend:
             else:
                 completed = self._complete_isolated(context, files, args_json)
         except (ChildFailed, ModelFailure) as failed:
-            raise InvalidArgumentError(f"model '{context.name}': {failed}") from None
+            raise completion_error(context, failed) from None
         config = apply_completion(context, completed)
         reason = f"auto_complete_config of {files.model_file.name}"
         context.completions.extend(differences(context.config, config, reason))

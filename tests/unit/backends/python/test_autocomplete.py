@@ -1,10 +1,14 @@
 """`auto_complete_config`, in both forms."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from charonia.backends.base import InstanceSpec
 from charonia.backends.python.autocomplete import may_complete
+from charonia.config.findings import ConfigError
+from charonia.config.pbtxt import parse_pbtxt
 from charonia.core.errors import InvalidArgumentError
 
 SPEC = InstanceSpec("m_0", "KIND_CPU", "cpu", 1)
@@ -125,3 +129,49 @@ def test_a_file_that_certainly_has_no_such_function_needs_no_process(tmp_path, t
     path = tmp_path / "model.py"
     path.write_text(text)
     assert may_complete(path) is expected
+
+
+CONTRADICTIONS = [
+    (
+        'config.add_input({"name": "X", "data_type": "TYPE_INT8", "dims": [4]})',
+        "m/config.pbtxt:2:20: model 'm': input 'X' has data_type TYPE_FP32 in the configuration, but the model "
+        "provides TYPE_INT8 (auto_complete_config), in {model}:8; write data_type: TYPE_INT8, "
+        "or change that line of the model",
+    ),
+    (
+        'config.add_input({"name": "X", "data_type": "TYPE_FP32", "dims": [5, -1]})',
+        "m/config.pbtxt:2:41: model 'm': input 'X' has dims [4] in the configuration, but the model provides [5, -1] "
+        "(auto_complete_config), in {model}:8; write dims: [5, -1], or change that line of the model",
+    ),
+    (
+        "config.set_max_batch_size(1)",
+        "m/config.pbtxt:1:1: model 'm': auto_complete_config sets max_batch_size 1, but the configuration specified "
+        "max_batch_size 2, in {model}:8; write max_batch_size: 1, or remove it, or change that line of the model",
+    ),
+    (
+        'config.set_model_transaction_policy({"decoupled": True})',
+        "m/config.pbtxt:3:28: model 'm': auto_complete_config sets decoupled True, but the configuration says False, in "
+        "{model}:8; write decoupled: true, or change that line of the model",
+    ),
+]
+
+
+@pytest.mark.parametrize(("body", "expected"), CONTRADICTIONS)
+def test_a_contradiction_shows_both_sides_and_both_places(workshop, form, body, expected):
+    """Which line of the configuration, which line of the model, and what to write in which."""
+    text = (
+        'max_batch_size: 2\ninput { name: "X"  data_type: TYPE_FP32 dims: [ 4 ] }\n'
+        f'model_transaction_policy {{ decoupled: false }}\nparameters {{ key: "execution" value {{ string_value: "{form}" }} }}'
+    )
+    document = parse_pbtxt(text, "m/config.pbtxt")
+    document.config.name = "m"
+    model = workshop.write(MODEL.format(body=body)) / "model.py"
+    context = replace(workshop.context(), config=document.config, places=document.places)
+    with pytest.raises(ConfigError) as caught:
+        workshop.backend.complete_config(context)
+    assert str(caught.value) == expected.format(model=model)
+
+
+def test_what_it_filled_in_is_noted_with_the_reason(workshop, form):
+    context, _ = complete(workshop, form, "config.set_max_batch_size(8)")
+    assert [str(each) for each in context.completions] == ["max_batch_size: 8 (auto_complete_config of model.py)"]

@@ -16,6 +16,12 @@ def describe(error: BaseException) -> str:
     return "\n".join([text, "", "At:", *lines]) if lines else text
 
 
+def where(error: BaseException) -> str:
+    """`model.py:7`, the line of the model's own code that led to the error; "" when there is none."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _own(frame.filename)]
+    return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+
+
 def _headline(error: BaseException) -> str:
     kind = type(error).__name__
     if isinstance(error, SystemExit):

@@ -7,9 +7,9 @@ import threading
 from typing import Any, Sequence
 
 from .errors import ModelFailure, TritonError
-from .failures import describe
+from .failures import describe, where
 from .messages import InferenceRequest, InferenceResponse
-from .model_config import ModelConfig
+from .model_config import CONTRADICTS, Contradiction, ModelConfig
 
 CLASS_NAME = "TritonPythonModel"
 Result = Any  # InferenceResponse or TritonError
@@ -42,6 +42,8 @@ class Model:
             if not isinstance(config, ModelConfig):
                 raise TypeError(f"it must return the ModelConfig, got {type(config).__name__}")
             return json.dumps(config.as_dict(), default=_plain)
+        except Contradiction as error:
+            raise ModelFailure(f"{CONTRADICTS} {error.path}: {where(error)}: {error}") from None
         except BaseException as error:
             raise ModelFailure(f"auto_complete_config failed: {describe(error)}") from None
 

@@ -9,6 +9,16 @@ _INPUT_FIELDS = ("name", "data_type", "dims", "optional")
 _OUTPUT_FIELDS = ("name", "data_type", "dims")
 _REQUIRED_FIELDS = ("name", "data_type", "dims")
 _SCHEDULERS = ("sequence_batching", "ensemble_scheduling")
+CONTRADICTS = "auto_complete_config contradicts"
+"""How the server knows that what follows is the field of the configuration, then `: ` and the reason."""
+
+
+class Contradiction(ValueError):
+    """What `auto_complete_config` sets is not what the configuration says in the field `path`."""
+
+    def __init__(self, path: str, message: str) -> None:
+        super().__init__(message)
+        self.path = path
 
 
 class ModelConfig:
@@ -26,9 +36,11 @@ class ModelConfig:
         """Raises ValueError when the configuration has a larger one."""
         present = self._model_config.get("max_batch_size", 0)
         if present > max_batch_size:
-            raise ValueError(
-                f"model '{self._name}': auto_complete_config sets max_batch_size {max_batch_size}, "
-                f"but the configuration specified max_batch_size {present}"
+            raise Contradiction(
+                "max_batch_size",
+                f"auto_complete_config sets max_batch_size {max_batch_size}, "
+                f"but the configuration specified max_batch_size {present}; "
+                f"write max_batch_size: {max_batch_size}, or remove it, or change that line of the model",
             )
         self._model_config["max_batch_size"] = max_batch_size
 
@@ -36,9 +48,10 @@ class ModelConfig:
         """Raises ValueError when the configuration has chosen another scheduler."""
         for scheduler in _SCHEDULERS:
             if scheduler in self._model_config:
-                raise ValueError(
-                    f"model '{self._name}': auto_complete_config sets dynamic_batching, "
-                    f"but the configuration has chosen {scheduler}"
+                raise Contradiction(
+                    scheduler,
+                    f"auto_complete_config sets dynamic_batching, but the configuration has chosen {scheduler}; "
+                    f"remove {scheduler}, or that line of the model",
                 )
         self._model_config.setdefault("dynamic_batching", {})
 
@@ -58,9 +71,10 @@ class ModelConfig:
         policy = self._model_config.setdefault("model_transaction_policy", {})
         for key, value in transaction_policy_dict.items():
             if policy.setdefault(key, value) != value:
-                raise ValueError(
-                    f"model '{self._name}': auto_complete_config sets decoupled {value}, "
-                    f"but the configuration says {policy[key]}"
+                raise Contradiction(
+                    f"model_transaction_policy.{key}",
+                    f"auto_complete_config sets decoupled {value}, but the configuration says {policy[key]}; "
+                    f"write decoupled: {str(value).lower()}, or change that line of the model",
                 )
 
     @property
@@ -70,9 +84,9 @@ class ModelConfig:
     def _add(self, kind: str, tensor: dict[str, Any], fields: tuple[str, ...]) -> None:
         self._check_fields(kind, tensor, fields)
         tensors = self._model_config.setdefault(kind, [])
-        for present in tensors:
+        for index, present in enumerate(tensors):
             if present["name"] == tensor["name"]:
-                self._merge(kind, present, tensor)
+                self._merge(f"{kind}[{index}]", present, tensor)
                 return
         tensors.append(dict(tensor))
 
@@ -85,14 +99,18 @@ class ModelConfig:
             if field not in tensor:
                 raise ValueError(f"{label} is missing the property '{field}'")
 
-    def _merge(self, kind: str, present: dict[str, Any], tensor: dict[str, Any]) -> None:
+    def _merge(self, path: str, present: dict[str, Any], tensor: dict[str, Any]) -> None:
         for field in tensor:
             was = present.get(field)
             unset = was in (None, "TYPE_INVALID", []) or (field == "optional" and was is False)
             if not unset and was != tensor[field]:
-                raise ValueError(
-                    f"model '{self._name}': {kind} '{tensor['name']}' has {field} {was} in the configuration, "
-                    f"but the model provides {tensor[field]}"
+                kind, wanted = path.split("[")[0], tensor[field]
+                raise Contradiction(
+                    f"{path}.{field}",
+                    f"{kind} '{tensor['name']}' has {field} {was} in the configuration, but the model provides "
+                    f"{wanted} (auto_complete_config); "
+                    f"write {field}: {str(wanted).lower() if isinstance(wanted, bool) else wanted}, "
+                    "or change that line of the model",
                 )
             present[field] = tensor[field]
 
