@@ -1,4 +1,4 @@
-"""From what a backend gives to what the client asked for: order, selection and reshape of outputs."""
+"""From what a backend gives to what the client asked for: selection and reshape of outputs."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ class OutputArranger:
     """Made once for a model version.
 
     Args:
-        outputs: as configured; a model without configured outputs gives its own, in its own order.
+        outputs: as configured; a model without configured outputs gives its own.
         batched: whether shapes start with a batch dimension.
     """
 
@@ -25,17 +25,10 @@ class OutputArranger:
         }
 
     def arrange(self, outputs: Sequence[Tensor], requested: Sequence[str]) -> Sequence[Tensor]:
-        """The outputs in the model's order; only those in `requested` unless that is empty; absent ones stay absent."""
-        if not self._reshapes and [tensor.name for tensor in outputs] == self._in_order(requested):
-            return outputs
-        by_name = {tensor.name: tensor for tensor in outputs}
-        names = self._names or list(by_name)
-        chosen = [by_name[name] for name in names if name in by_name and (not requested or name in requested)]
+        """The outputs as the backend ordered them; only those in `requested` unless that is empty."""
+        names = requested or self._names
+        chosen = [tensor for tensor in outputs if tensor.name in names] if names else outputs
         return [self._reshaped(tensor) for tensor in chosen] if self._reshapes else chosen
-
-    def _in_order(self, requested: Sequence[str]) -> list[str]:
-        """The names asked for, in the model's order."""
-        return [name for name in self._names if name in requested] if requested else self._names
 
     def _reshaped(self, tensor: Tensor) -> Tensor:
         reshape = self._reshapes.get(tensor.name)

@@ -119,7 +119,12 @@ def _input_plans(config: ModelConfig, signature: Signature) -> list[InputPlan]:
 
 
 def _output_plan(config: ModelConfig, signature: Signature) -> OutputPlan:
-    wanted = [tensor for tensor in signature.outputs if _is_configured(config, tensor)]
+    """The configured outputs in the configured order; without configuration all, as the model orders them."""
+    places = {output.name: place for place, output in enumerate(config.output)}
+    wanted = sorted(
+        (tensor for tensor in signature.outputs if _is_configured(config, tensor)),
+        key=lambda tensor: places.get(tensor.name, 0),
+    )
     scalars = _dims_of_one(config.output) if config.max_batch_size == 0 else frozenset[str]()
     return OutputPlan([tensor.name for tensor in wanted], [tensor.datatype for tensor in wanted], scalars)
 
