@@ -50,6 +50,11 @@ class LoaderParts:
     new_bell: NewBell
     on_health: Callable[[ModelVersion], None]
 
+    def about(self, model: str) -> "LoaderParts":
+        """The same parts, with the log for lines about one model."""
+        log = self.facts.log.about(model)
+        return replace(self, facts=replace(self.facts, log=log), services=replace(self.services, log=log))
+
 
 def failure_of(model: ModelVersion) -> str | None:
     """Why an instance of the model was given up, None when none was."""
@@ -78,7 +83,8 @@ class ModelLoader:
         return plans
 
     def _plan(self, model: FoundModel) -> "ModelLoad | CharoniaError":
-        log = self._parts.facts.log
+        parts = self._parts.about(model.name)
+        log = parts.facts.log
         loaded = load_config(model.path, model.name, self._parts.config)
         _warn(log, model.name, loaded.findings)
         try:
@@ -90,7 +96,7 @@ class ModelLoader:
             return error
         for missing in choice.missing:
             log.error(f"model '{model.name}': version {missing} is asked for by the version policy and has no folder")
-        return ModelLoad(self._parts, model, loaded, choice.versions)
+        return ModelLoad(parts, model, loaded, choice.versions)
 
 
 @dataclass(slots=True)
