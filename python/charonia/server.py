@@ -25,8 +25,8 @@ from charonia.core.request import ANY_VERSION
 from charonia.engine.engine import Engine
 from charonia.engine.inproc import InprocClient
 from charonia.engine.model import ModelServices, ModelVersion
-from charonia.observe.cpu import CpuMetrics
 from charonia.logs import open_log
+from charonia.observe.cpu import CpuMetrics
 from charonia.observe.gpu import open_gpu_metrics
 from charonia.observe.log import ServerLog
 from charonia.observe.metrics import Metrics, MetricWriter
@@ -35,10 +35,13 @@ from charonia.options import ServerOptions
 from charonia.repository.control import RepositoryControl
 from charonia.repository.directory import Directory
 from charonia.repository.lifecycle import ModelLifecycle
-from charonia.repository.loader import LoaderParts, ModelLoader, failure_of
+from charonia.repository.loader import LoaderParts, ModelLoader
+from charonia.repository.operations import ModelOperations
+from charonia.repository.polling import Poller, RepositoryPolling
 from charonia.repository.readiness import server_ready
-from charonia.repository.scan import scan
-from charonia.repository.start import StartReport, start_report, unusable_models, wanted_models
+from charonia.repository.remarks import Remarks
+from charonia.repository.source import ModelSource
+from charonia.repository.start import StartParts, StartReport, load_at_start
 from charonia.repository.summary import start_tables
 from charonia.scheduling.bell import ConditionBell
 from charonia.scheduling.timer import Timer
@@ -90,7 +93,12 @@ class Server:
         self.client = InprocClient(self.engine, self.clock)
         self.metrics = self._make_metrics()
         self._loader = ModelLoader(self._loader_parts())
-        self.control = RepositoryControl(options.model_control_mode)
+        self._remarks = Remarks(self.log)
+        self._operations = ModelOperations(self.lifecycle, self._loader)
+        self._poller: Poller | None = None
+        self.control = RepositoryControl(
+            options.model_control_mode, options.model_repository, self._operations, self.lifecycle
+        )
 
     def _loader_parts(self) -> LoaderParts:
         options = self.options
@@ -192,25 +200,29 @@ class Server:
         Raises:
             InvalidArgumentError: a repository can't be read.
         """
-        found = scan(self.options.model_repository)
-        for warning in (*found.warnings, *(each for model in found.models.values() for each in model.warnings)):
-            self.log.warning(str(warning))
-        if not found.models and not found.duplicates:
-            places = ", ".join(self.options.model_repository)
-            self.log.warning(f"no model in {places}: a repository has <model>/<version>/<file> for each model")
-        wanted = wanted_models(self.options, found)
-        unusable = unusable_models(found, wanted)
-        for reason in unusable.values():
-            self.log.error(reason)
-        self.lifecycle.know(found.models, unusable, wanted)
-        self.lifecycle.load(self._loader.plan([found.models[name] for name in wanted if name in found.models]))
-        for model in self.models.loaded():
-            if failure_of(model) is not None:  # given up before it was among the models
-                self._on_health(model)
+        parts = StartParts(self.options, self.lifecycle, self._operations, self.log, self._remarks)
+        sources, report = load_at_start(parts)
         self._loaded = True
         self._publish()
         self._log_tables()
-        return start_report(self.models, wanted)
+        if self.options.model_control_mode == "poll" and self.options.repository_poll_secs:
+            self._start_polling(sources)
+        return report
+
+    def _start_polling(self, sources: dict[str, ModelSource]) -> None:
+        options = self.options
+        polling = RepositoryPolling(
+            options.model_repository,
+            self._operations,
+            self.lifecycle,
+            self.log,
+            self._remarks,
+            options.model_load_thread_count,
+        )
+        polling.begin(sources)
+        self._poller = Poller(polling, options.repository_poll_secs, self._on_death)
+        if not self._exiting:
+            self._poller.start()
 
     def _log_tables(self) -> None:
         for text in start_tables(self.options, self.registry, self.models.index()):
@@ -227,6 +239,9 @@ class Server:
         if self._exiting:
             return
         self._exiting = True
+        if self._poller is not None:
+            self._poller.stop()
+        self._operations.stop()
         self.lifecycle.abort()
         self._publish()
         if self._doors is not None:
@@ -240,6 +255,7 @@ class Server:
         unloaded = self.lifecycle.stop(max(_UNLOAD_S, deadline - monotonic()) if in_time else 0.0)
         flushed = self._doors.close() if self._doors is not None else True
         self._timer.stop()
+        self.control.close()
         if unloaded:
             self.registry.close()
         return in_time and unloaded and flushed
@@ -247,7 +263,9 @@ class Server:
     def _drain(self, timeout_s: float) -> bool:
         """Wait until every accepted request is answered."""
         deadline = monotonic() + timeout_s
-        loaded = self.models.loaded()
+        loaded = self.lifecycle.loaded()
+        for model in loaded:
+            model.hasten()
         waiting = max(
             sum(model.in_flight for model in loaded), self._doors.unsettled_calls if self._doors is not None else 0
         )
@@ -260,7 +278,7 @@ class Server:
 
     def _on_health(self, model: ModelVersion) -> None:
         """An instance went down, came back, or was given up. To give up its model takes a thread that may wait."""
-        failure = failure_of(model)
+        failure = model.failure
         if failure is None:
             self._publish()
         else:
@@ -287,12 +305,12 @@ class Server:
 def readiness_table(models: Directory[ModelVersion]) -> dict[tuple[str, str], tuple[bool, int]]:
     """By (name, version), "" for the default version: whether it is ready, and where its instances wait."""
     rows: dict[tuple[str, str], tuple[bool, int]] = {}
-    for entry in models.index():
-        rows[entry.name, ""] = (False, 0)
-        if entry.version is not None:
-            rows[entry.name, str(entry.version)] = (False, 0)
-    for (name, version), model in models.serving.items():
-        rows[name, "" if version == ANY_VERSION else str(version)] = (model.live_instances > 0, model.route)
+    for name, model in models.models.items():
+        rows[name, ""] = (False, 0)
+        for entry in model.entries:
+            rows[name, "" if entry.version is None else str(entry.version)] = (False, 0)
+        for number, version in model.serving.items():
+            rows[name, "" if number == ANY_VERSION else str(number)] = (version.live_instances > 0, version.route)
     return rows
 
 

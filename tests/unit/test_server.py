@@ -38,7 +38,7 @@ def test_the_health_table_has_every_version_and_the_default():
         ),
         "unread": ModelRecord("unread", reason="no config"),
     }
-    assert readiness_table(Directory(models, scanned=True)) == {
+    assert readiness_table(Directory.of(models)) == {
         ("m", "1"): (True, 11),
         ("m", "2"): (False, 12),
         ("m", "3"): (False, 0),

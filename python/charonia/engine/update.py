@@ -62,5 +62,5 @@ def _move(free: list[InstanceRunner], kept: list[InstanceRunner], spec: Instance
     return False
 
 
-def _place(spec: InstanceSpec) -> tuple[str, str, str]:
-    return spec.kind, spec.device, spec.host_policy
+def _place(spec: InstanceSpec) -> tuple[str, str]:
+    return spec.kind, spec.device

@@ -1,6 +1,7 @@
 """The published view of the loaded models: what the engine looks requests up in. Never changes once made."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Generic
 
 from charonia.core.errors import CharoniaError, NotFoundError, UnavailableError
@@ -9,25 +10,50 @@ from charonia.core.text import shown
 from charonia.repository.states import IndexEntry, ModelRecord, State, V, VersionRecord
 
 
+@dataclass(frozen=True, slots=True)
+class ModelView(Generic[V]):
+    """One model at one moment.
+
+    Attributes:
+        entries: its lines of the index, by version.
+        serving: by number, ascending, the versions that serve; then, as ANY_VERSION, the one for requests without any.
+    """
+
+    entries: tuple[IndexEntry, ...]
+    serving: Mapping[int, V]
+
+    @classmethod
+    def of(cls, model: ModelRecord[V]) -> "ModelView[V]":
+        serving: dict[int, V] = {}
+        for number, record in sorted(model.versions.items()):
+            if record.state is State.READY and record.loaded is not None:
+                serving[number] = record.loaded
+        if serving:
+            serving[ANY_VERSION] = serving[max(serving)]
+        return cls(tuple(_entries(model)), serving)
+
+    @property
+    def versions(self) -> tuple[V, ...]:
+        return tuple(version for number, version in self.serving.items() if number != ANY_VERSION)
+
+
 class Directory(Generic[V]):
     """A snapshot of all models.
 
     Attributes:
-        serving: by (name, version), and by (name, ANY_VERSION) for the version that serves requests without one.
+        models: by name.
     """
 
-    __slots__ = ("_index", "_scanned", "_versions", "serving")
+    __slots__ = ("_scanned", "models")
 
-    def __init__(self, models: Mapping[str, ModelRecord[V]], *, scanned: bool) -> None:
+    def __init__(self, models: Mapping[str, ModelView[V]], *, scanned: bool) -> None:
         self._scanned = scanned
-        self._index = tuple(_index(models.values()))
-        self._versions: dict[str, tuple[V, ...]] = {name: _serving(model) for name, model in models.items()}
-        self.serving: dict[tuple[str, int], V] = {}
-        for name, model in models.items():
-            for number, record in sorted(model.versions.items()):
-                if record.state is State.READY and record.loaded is not None:
-                    self.serving[name, number] = record.loaded
-                    self.serving[name, ANY_VERSION] = record.loaded
+        self.models = models
+
+    @classmethod
+    def of(cls, models: Mapping[str, ModelRecord[V]], *, scanned: bool = True) -> "Directory[V]":
+        """The models as they are recorded now."""
+        return cls({name: ModelView.of(model) for name, model in models.items()}, scanned=scanned)
 
     def find(self, name: str, version: int = ANY_VERSION) -> V:
         """The loaded version, or the latest one for ANY_VERSION.
@@ -36,44 +62,42 @@ class Directory(Generic[V]):
             NotFoundError: no such model, no such version, or none that could be loaded.
             UnavailableError: it is loading or unloading.
         """
-        found = self.serving.get((name, version))
+        model = self.models.get(name)
+        found = model.serving.get(version) if model is not None else None
         if found is None:
             raise self.why_not(name, version)
         return found
 
     def versions(self, name: str) -> Sequence[V]:
         """All loaded versions, ascending. Raises as `find`."""
-        versions = self._versions.get(name)
+        model = self.models.get(name)
+        versions = model.versions if model is not None else ()
         if not versions:
             raise self.why_not(name, ANY_VERSION)
         return versions
 
     def loaded(self) -> Sequence[V]:
         """All loaded versions of all models, by name and version."""
-        return tuple(loaded for _, versions in sorted(self._versions.items()) for loaded in versions)
+        return tuple(version for _, model in sorted(self.models.items()) for version in model.versions)
 
     def index(self) -> Sequence[IndexEntry]:
         """Every model of the repositories, by name and version."""
-        return self._index
+        return tuple(entry for _, model in sorted(self.models.items()) for entry in model.entries)
 
     def why_not(self, name: str, version: int) -> CharoniaError:
-        """The error for a version that is not in `serving`."""
-        entries = [entry for entry in self._index if entry.name == name]
-        if not entries:
+        """The error for a version that does not serve."""
+        model = self.models.get(name)
+        if model is None:
             if not self._scanned:
                 return UnavailableError(f"model '{shown(name)}' can't be served yet: the server is loading its models")
             return NotFoundError(
                 f"Request for unknown model: '{shown(name)}' is not found: no repository of this server has it"
             )
         if version != ANY_VERSION:
-            return _why_not_version(name, version, entries)
-        if any(entry.state is State.LOADING for entry in entries):
+            return _why_not_version(name, version, model.entries)
+        if any(entry.state is State.LOADING for entry in model.entries):
             return UnavailableError(f"model '{name}' is loading")
-        return NotFoundError(f"Request for unknown model: '{name}' has no available versions{_reasons(entries)}")
-
-
-def _serving(model: ModelRecord[V]) -> tuple[V, ...]:
-    return tuple(r.loaded for _, r in sorted(model.versions.items()) if r.state is State.READY and r.loaded is not None)
+        return NotFoundError(f"Request for unknown model: '{name}' has no available versions{_reasons(model.entries)}")
 
 
 def _why_not_version(name: str, version: int, entries: Sequence[IndexEntry]) -> CharoniaError:
@@ -99,14 +123,17 @@ def _reasons(entries: Iterable[IndexEntry]) -> str:
     return f" ({'; '.join(reasons)})" if reasons else ""
 
 
-def _index(models: Iterable[ModelRecord[V]]) -> Iterable[IndexEntry]:
-    for model in sorted(models, key=lambda each: each.name):
-        if model.versions:
-            yield from (_entry(model.name, record) for _, record in sorted(model.versions.items()))
-        elif model.reason:
-            yield IndexEntry(model.name, None, State.UNAVAILABLE, model.reason)
-        else:
-            yield IndexEntry(model.name, None, State.LOADING if model.asked else None)
+def _entries(model: ModelRecord[V]) -> Iterable[IndexEntry]:
+    if model.versions and not (model.unusable and not _is_loaded(model)):
+        yield from (_entry(model.name, record) for _, record in sorted(model.versions.items()))
+    elif reason := model.unusable or model.reason:
+        yield IndexEntry(model.name, None, State.UNAVAILABLE, reason)
+    else:
+        yield IndexEntry(model.name, None, State.LOADING if model.asked else None)
+
+
+def _is_loaded(model: ModelRecord[V]) -> bool:
+    return any(record.loaded is not None for record in model.versions.values())
 
 
 def _entry(name: str, record: VersionRecord[V]) -> IndexEntry:

@@ -1,57 +1,34 @@
 """Loading and unloading: drives each model version through its states and publishes a Directory at every change.
 
 A new load of a served model happens beside the old versions, which serve until all new ones are ready; then one
-publication switches over, and the old ones are stopped.
+publication switches over, and the old ones are stopped once their requests are answered. Operations on one model come
+one after the other (`operations.py` sees to it); those on different models may come at the same time.
 """
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from time import monotonic
-from typing import Generic, Protocol
+from typing import Generic
 
 from charonia.core.errors import CharoniaError
 from charonia.core.log import Log
 from charonia.core.request import ANY_VERSION
-from charonia.repository.directory import Directory
+from charonia.repository.attempt import Attempt, begun
+from charonia.repository.directory import Directory, ModelView
+from charonia.repository.plans import ModelPlan, Plans
+from charonia.repository.publication import Publication
 from charonia.repository.readiness import version_ready
-from charonia.repository.states import ModelRecord, State, V, V_co, VersionRecord
+from charonia.repository.states import UNLOADED, ModelRecord, State, V, VersionRecord
 
 # A server with very many models must not start very many threads to stop.
 _UNLOAD_THREADS = 32
-_ABORTED = "not loaded: the server is stopping"
+STOPPING = "not loaded: the server is stopping"
 # Its instances are down already, so there is little to wait for.
 _CONDEMNED_STOP_S = 5.0
 # A version that was replaced finishes what it accepted, however long that takes.
 _RETIRED_STOP_S = 3600.0
-
-
-class ModelPlan(Protocol[V_co]):
-    """A model whose config has been read: what will be loaded."""
-
-    @property
-    def versions(self) -> Sequence[int]:
-        """The numbers to load, at least one."""
-        ...
-
-    def load(self, version: int) -> V_co:
-        """Load and start one version; may take long; several run at once. Raises CharoniaError with the reason."""
-        ...
-
-
-Plans = Mapping[str, ModelPlan[V] | CharoniaError]
-"""By model name: what to load, or why it can't be. Made for all models of a load at once: instances share the cores."""
-
-
-@dataclass(slots=True)
-class _Attempt(Generic[V]):
-    """One load of one model, in progress: `fresh` takes the place of the model's versions when all of them are up."""
-
-    plan: ModelPlan[V]
-    fresh: dict[int, VersionRecord[V]]
-    left: int
 
 
 class ModelLifecycle(Generic[V]):
@@ -73,16 +50,19 @@ class ModelLifecycle(Generic[V]):
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
         self._log = log
-        self._threads = threads
+        self._loaders = ThreadPoolExecutor(threads, "load")
         self._retries = retries
         self._on_change = on_change
         self._lock = threading.Lock()
-        self._publishing = threading.Lock()
-        self._changes = 0
-        self._published = 0
+        self._settled = threading.Condition(self._lock)
+        self._publication = Publication(self._publish)
+        self._views: dict[str, ModelView[V]] = {}
+        self._touched: set[str] = set()
         self._models: dict[str, ModelRecord[V]] = {}
         self._known = False
         self._stopping = False
+        self._loads = 0
+        self._draining: list[tuple[str, VersionRecord[V]]] = []
         self.directory: Directory[V] = Directory({}, scanned=False)
 
     def find(self, name: str, version: int = ANY_VERSION) -> V:
@@ -90,67 +70,84 @@ class ModelLifecycle(Generic[V]):
         return self.directory.find(name, version)
 
     def know(self, names: Iterable[str], unusable: Mapping[str, str], asked: Iterable[str] = ()) -> None:
-        """Tell which models the repositories hold; nothing is loaded by this.
+        """Tell which models the repositories hold; nothing is loaded or unloaded by this.
 
         Args:
             unusable: names that can't be loaded, with the reason.
-            asked: those that are about to be loaded, as for `ask`.
+            asked: those that are about to be loaded: from now on they count for strict readiness.
         """
+        there = {*names, *unusable}
         with self._lock:
-            for name in names:
-                self._models.setdefault(name, ModelRecord(name))
-            for name, reason in unusable.items():
-                self._models[name] = ModelRecord(name, reason=reason)
+            for name in [name for name, model in self._models.items() if name not in there and not _in_use(model)]:
+                del self._models[name]
+            for name in there:
+                self._models.setdefault(name, ModelRecord(name)).unusable = unusable.get(name, "")
             for name in asked:
                 self._models[name].asked = True
             self._known = True
-        self._publish()
+            self._touched.update(self._views, there)
+        self._publication.show()
 
-    def ask(self, names: Iterable[str]) -> None:
-        """From now on these models count for strict readiness."""
+    def load(self, plans: Plans[V]) -> Mapping[str, str]:
+        """Load models, and wait until each has been tried.
+
+        Returns:
+            By name, why a model was not loaded; it has what it had before then.
+        """
+        refused = {name: str(plan) for name, plan in plans.items() if isinstance(plan, CharoniaError)}
         with self._lock:
-            for name in names:
+            self._loads += 1
+            for name in plans:
                 self._models.setdefault(name, ModelRecord(name)).asked = True
-        self._publish()
+            for name, reason in refused.items():
+                self._refuse(name, reason)
+            self._touched.update(plans)
+            attempts = [
+                begun(self._models[n], plan) for n, plan in plans.items() if not isinstance(plan, CharoniaError)
+            ]
+        self._publication.show()
+        try:
+            self._run(attempts)
+        finally:
+            with self._lock:
+                self._loads -= 1
+                self._settled.notify_all()
+        self._publication.show()
+        return {**refused, **{attempt.name: attempt.why_failed for attempt in attempts if attempt.failures}}
 
-    def load(self, plans: Plans[V]) -> bool:
-        """Load models, and wait until each has been tried. True when all of them came up."""
-        self.ask(plans)
-        attempts = self._attempts(plans)
-        jobs = [(name, version) for name, attempt in attempts.items() for version in attempt.fresh]
-        if jobs:
-            with ThreadPoolExecutor(min(self._threads, len(jobs)), "load") as pool:
-                done = [pool.submit(self._load_version, name, version, attempts[name]) for name, version in jobs]
-            for each in done:
-                each.result()  # a load that fails is no exception here: what comes out is a bug, and must not be lost
-        return all(name in attempts and not self._failed(attempts[name]) for name in plans)
-
-    def unload(self, name: str, timeout_s: float) -> bool:
-        """Stop all versions of a model. False when one was still busy when the time ran out; it is left then."""
+    def unload(self, name: str) -> None:
+        """Take a model out of service. Its versions are UNLOADING until their requests are answered; nobody waits."""
         with self._lock:
             model = self._models.get(name)
             if model is None:
-                return True
+                return
             model.asked = False
-            records = [record for record in model.versions.values() if record.loaded is not None]
-            for record in records:
-                record.state, record.reason = State.UNLOADING, ""
-        self._publish()
-        deadline = monotonic() + timeout_s
-        stopped = [self._stop_version(name, record, deadline) for record in records]
-        return all(stopped)
+            records = _to_unload(model)
+            self._touched.add(name)
+        self._publication.show()
+        self._retire(name, records)
+
+    def forget(self, name: str) -> None:
+        """As `unload`, and the model is not shown any more: the repositories don't have it."""
+        self.unload(name)
+        with self._lock:
+            self._models.pop(name, None)
+            self._touched.add(name)
+        self._publication.show()
 
     def condemn(self, name: str, loaded: V, reason: str) -> None:
         """A served version turned out to be broken for good: UNAVAILABLE with this reason from now on, and stopped."""
         with self._lock:
             model = self._models.get(name)
             records = [record for record in model.versions.values() if record.loaded is loaded] if model else []
+            records = [record for record in records if record.state is State.READY]
             for record in records:
                 record.state, record.reason, record.loaded = State.UNAVAILABLE, reason, None
+            self._touched.add(name)
         if not records:
             return  # it was replaced or unloaded meanwhile
         self._log.error(f"model '{name}' version {records[0].version} is UNAVAILABLE from now on: {reason}")
-        self._publish()
+        self._publication.show()
         loaded.retire()
         loaded.stop(_CONDEMNED_STOP_S)
 
@@ -162,62 +159,80 @@ class ModelLifecycle(Generic[V]):
         """Unload everything. False when the time ran out."""
         self.abort()
         deadline = monotonic() + timeout_s
-        names = sorted(self._models)
+        with self._lock:
+            records = list(self._draining)
+            for name, model in self._models.items():
+                model.asked = False
+                records += [(name, record) for record in _to_unload(model)]
+            self._touched.update(self._models)
+        self._publication.show()
         # Side by side: unloading a Python model is waiting for its process.
-        with ThreadPoolExecutor(max(1, min(_UNLOAD_THREADS, len(names))), "unload") as threads:
-            return all(list(threads.map(lambda name: self.unload(name, max(0.0, deadline - monotonic())), names)))
+        with ThreadPoolExecutor(max(1, min(_UNLOAD_THREADS, len(records))), "unload") as threads:
+            stopped = list(threads.map(lambda each: self._stop_version(each[0], each[1], deadline), records))
+        settled = self.settle(deadline - monotonic())
+        self._loaders.shutdown(wait=False)
+        return settled and all(stopped)
+
+    def settle(self, timeout_s: float) -> bool:
+        """Wait until nothing is being loaded or unloaded. False when the time ran out."""
+        with self._settled:
+            return self._settled.wait_for(lambda: not self._loads and not self._draining, max(0.0, timeout_s))
+
+    def loaded(self) -> list[V]:
+        """Every version that may have requests, also those that are not served any more."""
+        with self._lock:
+            records = [record for model in self._models.values() for record in model.versions.values()]
+            records += [record for _, record in self._draining if record not in records]
+            return [record.loaded for record in records if record.loaded is not None]
 
     def wanted_ready(self) -> list[bool]:
         """For each version of each model that was asked for: whether it is ready. A model without any counts as not."""
         with self._lock:
             return [ready for model in self._models.values() if model.asked for ready in _readiness(model)]
 
-    def _attempts(self, plans: Plans[V]) -> dict[str, _Attempt[V]]:
-        attempts: dict[str, _Attempt[V]] = {}
-        for name, plan in plans.items():
-            if isinstance(plan, CharoniaError):
-                self._log.error(f"failed to load '{name}': {plan}")
-                self._refuse(name, str(plan))
-                continue
-            fresh = {version: VersionRecord[V](version, State.LOADING) for version in plan.versions}
-            attempts[name] = _Attempt(plan, fresh, len(fresh))
-            with self._lock:
-                model = self._models[name]
-                model.reason = ""
-                if not any(record.loaded for record in model.versions.values()):
-                    model.versions = fresh
-        self._publish()
-        return attempts
-
     def _refuse(self, name: str, reason: str) -> None:
         """A model that can't be loaded keeps what it has."""
-        with self._lock:
-            model = self._models[name]
-            if not any(record.loaded for record in model.versions.values()):
-                model.versions, model.reason = {}, reason
+        self._log.error(f"failed to load '{name}': {reason}")
+        model = self._models[name]
+        if not any(record.loaded for record in model.versions.values()):
+            model.versions, model.reason = {}, reason
 
-    def _load_version(self, name: str, version: int, attempt: _Attempt[V]) -> None:
-        record = attempt.fresh[version]
+    def _run(self, attempts: list[Attempt[V]]) -> None:
+        for attempt in attempts:
+            if not attempt.left:
+                self._finish(attempt)
+        jobs = [(attempt, version) for attempt in attempts for version in attempt.work]
+        # A load that fails is no exception here: what comes out is a bug, and must not be lost.
+        for done in [self._loaders.submit(self._work, *job) for job in jobs]:
+            done.result()
+
+    def _work(self, attempt: Attempt[V], version: int) -> None:
+        """Load or update one version."""
         try:
-            self._log.info(f"loading: {name}:{version}")
-            record.loaded = self._tried(name, version, attempt.plan)
+            if version in attempt.fresh:
+                self._log.info(f"loading: {attempt.name}:{version}")
+                attempt.fresh[version].loaded = self._tried(attempt.name, version, attempt.plan)
+            elif (served := attempt.kept[version].loaded) is not None:
+                attempt.updates.append(attempt.plan.update(version, served))
         except CharoniaError as error:
-            record.state, record.reason = State.UNAVAILABLE, str(error)
+            attempt.fail(version, str(error))
         except Exception as error:
-            record.state, record.reason = State.UNAVAILABLE, f"{type(error).__name__}: {error}"
-            self._log.error(f"loading '{name}' version {version} failed by a bug of the server or of its backend")
+            attempt.fail(version, f"{type(error).__name__}: {error}")
+            self._log.error(
+                f"loading '{attempt.name}' version {version} failed by a bug of the server or of its backend"
+            )
             with suppress(Exception):
                 self._log.error(_traceback(error))
         with self._lock:
             attempt.left -= 1
             last = attempt.left == 0
         if last:
-            self._finish(name, attempt)
+            self._finish(attempt)
 
     def _tried(self, name: str, version: int, plan: ModelPlan[V]) -> V:
         for left in range(self._retries, -1, -1):
             if self._stopping:
-                raise CharoniaError(_ABORTED)
+                raise CharoniaError(STOPPING)
             try:
                 return plan.load(version)
             except CharoniaError as error:
@@ -226,38 +241,62 @@ class ModelLifecycle(Generic[V]):
                 self._log.warning(f"'{name}' version {version} failed to load, trying again: {error}")
         raise AssertionError("not reached")
 
-    def _finish(self, name: str, attempt: _Attempt[V]) -> None:
+    def _finish(self, attempt: Attempt[V]) -> None:
         """All versions of a load have been tried: serve all, or none of them."""
-        if self._failed(attempt):
-            self._give_up(name, attempt)
-            return
         with self._lock:
-            model = self._models[name]
-            old, model.versions = model.versions, attempt.fresh
-            for record in attempt.fresh.values():
-                record.state = State.READY
-        self._publish()
-        self._log.info(f"successfully loaded '{name}'")
-        if old is not attempt.fresh:
-            for record in old.values():
-                self._retire(name, record)
+            if self._stopping:
+                attempt.fail_all(STOPPING)
+            if not attempt.failures:
+                replaced = attempt.switch(self._models[attempt.name])
+            self._touched.add(attempt.name)
+        if attempt.failures:
+            self._give_up(attempt)
+            return
+        if replaced:
+            self._publication.show()
+        else:
+            self._publication.announce()
+        if attempt.work:
+            self._log.info(f"successfully loaded '{attempt.name}'")
+        for update in attempt.updates:
+            update.commit()
+        self._retire(attempt.name, replaced)
+        self._condemn_dead(attempt)
 
-    def _give_up(self, name: str, attempt: _Attempt[V]) -> None:
+    def _give_up(self, attempt: Attempt[V]) -> None:
+        for version, reason in sorted(attempt.failures.items()):
+            self._log.error(f"failed to load '{attempt.name}' version {version}: {reason}")
+        for update in attempt.updates:
+            update.discard()
+        with self._lock:
+            loaded = [record for record in attempt.fresh.values() if record.loaded is not None]
+            for record in loaded:
+                record.state, record.reason = State.UNAVAILABLE, "unloaded: another version of the model failed to load"
+            self._touched.add(attempt.name)
+        self._publication.announce()
+        self._retire(attempt.name, loaded)
+
+    def _condemn_dead(self, attempt: Attempt[V]) -> None:
+        """Those that were given up before they were among the models."""
         for record in attempt.fresh.values():
-            if record.state is State.UNAVAILABLE:
-                self._log.error(f"failed to load '{name}' version {record.version}: {record.reason}")
-        for record in attempt.fresh.values():
-            if record.loaded is not None:
-                self._retire(name, record)
-                record.reason = "unloaded: another version of the model failed to load"
-        self._publish()
+            loaded = record.loaded
+            if loaded is not None and loaded.failure is not None:
+                self.condemn(attempt.name, loaded, loaded.failure)
 
-    @staticmethod
-    def _failed(attempt: _Attempt[V]) -> bool:
-        return any(record.state is State.UNAVAILABLE for record in attempt.fresh.values())
+    def _retire(self, name: str, records: Iterable[VersionRecord[V]]) -> None:
+        """Stop versions in the background, as soon as what they accepted is answered."""
+        for record in records:
+            with self._lock:
+                self._draining.append((name, record))
+            threading.Thread(target=self._drain, args=(name, record), name=f"unload-{name}", daemon=True).start()
 
-    def _retire(self, name: str, record: VersionRecord[V]) -> None:
-        self._stop_version(name, record, monotonic() + _RETIRED_STOP_S)
+    def _drain(self, name: str, record: VersionRecord[V]) -> None:
+        try:
+            self._stop_version(name, record, monotonic() + _RETIRED_STOP_S)
+        finally:
+            with self._settled:
+                self._draining.remove((name, record))
+                self._settled.notify_all()
 
     def _stop_version(self, name: str, record: VersionRecord[V], deadline: float) -> bool:
         loaded = record.loaded
@@ -266,34 +305,48 @@ class ModelLifecycle(Generic[V]):
         loaded.retire()
         loaded.wait_idle(max(0.0, deadline - monotonic()))
         stopped = loaded.stop(max(0.0, deadline - monotonic()))
-        if stopped:
-            self._log.info(f"successfully unloaded '{name}' version {record.version}")
         with self._lock:
-            record.state, record.reason, record.loaded = State.UNAVAILABLE, "unloaded", None
-        self._publish()
+            first, record.loaded = record.loaded is not None, None
+            if record.state is State.UNLOADING:
+                record.state, record.reason = State.UNAVAILABLE, UNLOADED
+            self._touched.add(name)
+        if stopped and first:
+            self._log.info(f"successfully unloaded '{name}' version {record.version}")
+        self._publication.announce()
         return stopped
 
     def _publish(self) -> None:
-        """Show what was changed before this call, and return when it is shown.
-
-        It takes time by the number of models. So threads that wait here together are served by one publication, else
-        a thousand models took half a minute to stop.
-        """
         with self._lock:
-            self._changes += 1
-            mine = self._changes
-        with self._publishing:
-            if self._published >= mine:
-                return
-            with self._lock:
-                shown = self._changes
-                self.directory = Directory(self._models, scanned=self._known)
-            self._on_change()
-            self._published = shown
+            for name in self._touched:
+                model = self._models.get(name)
+                if model is None:
+                    self._views.pop(name, None)
+                else:
+                    self._views[name] = ModelView.of(model)
+            self._touched.clear()
+            self.directory = Directory(dict(self._views), scanned=self._known)
+        self._on_change()
+
+
+def _in_use(model: ModelRecord[V]) -> bool:
+    return model.asked or any(record.loaded is not None for record in model.versions.values())
+
+
+def _to_unload(model: ModelRecord[V]) -> list[VersionRecord[V]]:
+    """The versions that serve, marked as UNLOADING."""
+    serving = [record for record in model.versions.values() if record.state is State.READY]
+    for record in serving:
+        record.state, record.reason = State.UNLOADING, ""
+    return serving
 
 
 def _readiness(model: ModelRecord[V]) -> list[bool]:
-    return [is_ready(record) for record in model.versions.values()] or [False]
+    counting = (record for record in model.versions.values() if not _is_unloaded(record))
+    return [is_ready(record) for record in counting] or [False]
+
+
+def _is_unloaded(record: VersionRecord[V]) -> bool:
+    return record.state is State.UNLOADING or record.reason == UNLOADED
 
 
 def is_ready(record: VersionRecord[V]) -> bool:

@@ -1,33 +1,42 @@
 """From a model folder to a model version that serves: read the config, complete it, load, make instances, warm up."""
 
-from collections.abc import Callable, Iterable, Sequence
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from charonia.backends.base import Backend, ModelContext, MortalInstance, ServerFacts
+from charonia.backends.instance import InstanceRunner
 from charonia.backends.placement import Devices, instance_count, place, share_of_cores
 from charonia.backends.registry import BackendRegistry
-from charonia.backends.warmup import warm_up, warmup_samples
+from charonia.backends.warmup import WarmupSample, warm_up, warmup_samples
+from charonia.config.announce import log_completed, log_errors
 from charonia.config.findings import Finding
-from charonia.config.model_config import ConfigOptions, LoadedConfig, finish_config, load_config
-from charonia.core.errors import CharoniaError, InvalidArgumentError, UnsupportedError
+from charonia.config.model_config import ConfigOptions, LoadedConfig, finish_config
+from charonia.core.errors import CharoniaError
 from charonia.core.log import Log
 from charonia.core.protocols import Bell
 from charonia.engine.model import ModelServices, ModelVersion
+from charonia.engine.update import InstanceUpdate
+from charonia.repository.inspection import (
+    InspectionParts,
+    ModelReading,
+    explained,
+    inspect_version,
+    model_context,
+    read_model,
+)
 from charonia.repository.labels import read_labels
-from charonia.repository.lifecycle import Plans
+from charonia.repository.plans import Change
 from charonia.repository.scan import FoundModel
-from charonia.repository.versions import choose_versions
-
-if TYPE_CHECKING:
-    from charonia.config.schema import ModelConfig
+from charonia.repository.source import ModelSource, change_between, with_new_instances
 
 NewBell = Callable[[], tuple[Bell, int]]
 """Gives the bell of one model version, and its route."""
 
 # How long the instances of a model whose warm-up failed may take to end.
 _DISCARD_S = 5.0
+_NONE_BEFORE: Mapping[str, "ModelLoad"] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,47 +65,55 @@ class LoaderParts:
         return replace(self, facts=replace(self.facts, log=log), services=replace(self.services, log=log))
 
 
-def failure_of(model: ModelVersion) -> str | None:
-    """Why an instance of the model was given up, None when none was."""
-    instances = (runner.instance for runner in model.instances)
-    return next((each.failure for each in instances if isinstance(each, MortalInstance) and each.failure), None)
-
-
 class ModelLoader:
     """Plans the loads of one server."""
 
     def __init__(self, parts: LoaderParts) -> None:
         self._parts = parts
+        self._lock = threading.Lock()
         self._instances: dict[str, int] = {}
+        self._shares: tuple[int, int] = (0, 0)
 
-    def plan(self, models: Sequence[FoundModel]) -> Plans[ModelVersion]:
-        """Read all configs, then share the cores out among the instances of these and of all earlier models."""
-        plans: dict[str, ModelLoad | CharoniaError] = {model.name: self._plan(model) for model in models}
+    def plan(
+        self, sources: Sequence[ModelSource], before: Mapping[str, "ModelLoad"] = _NONE_BEFORE
+    ) -> "dict[str, ModelLoad | CharoniaError]":
+        """Read all configs, then share the cores out among the instances of these and of all other models.
+
+        Args:
+            before: by name, what the models that serve were loaded by.
+        """
+        plans = {source.name: self._plan(source, before.get(source.name)) for source in sources}
         ready = [plan for plan in plans.values() if isinstance(plan, ModelLoad)]
-        for plan in ready:
-            count = instance_count(plan.loaded.config, self._parts.devices) * len(plan.versions)
-            self._instances[plan.model.name] = count
-        if ready:
-            threads = share_of_cores(self._parts.devices, sum(self._instances.values()), self._parts.facts.log)
+        with self._lock:
             for plan in ready:
-                plan.cpu_threads = threads
+                count = instance_count(plan.loaded.config, self._parts.devices) * len(plan.versions)
+                self._instances[plan.model.name] = count
+            threads = self._share() if ready else 0
+        for plan in ready:
+            plan.cpu_threads = threads
         return plans
 
-    def _plan(self, model: FoundModel) -> "ModelLoad | CharoniaError":
-        parts = self._parts.about(model.name)
-        log = parts.facts.log
-        loaded = load_config(model.path, model.name, self._parts.config)
-        _warn(log, model.name, loaded.findings)
-        try:
-            _refuse_without_versions(model)
-            loaded.raise_on_errors()
-            _refuse_what_comes_later(loaded.config)
-            choice = choose_versions(loaded.config, model.versions)
-        except CharoniaError as error:
-            return error
-        for missing in choice.missing:
-            log.error(f"model '{model.name}': version {missing} is asked for by the version policy and has no folder")
-        return ModelLoad(parts, model, loaded, choice.versions)
+    def _share(self) -> int:
+        """CPU threads for each instance as it is now; told when the number of instances has changed."""
+        total = sum(self._instances.values())
+        if total != self._shares[0]:
+            self._shares = (total, share_of_cores(self._parts.devices, total, self._parts.facts.log))
+        return self._shares[1]
+
+    def forget(self, name: str) -> None:
+        """The model needs no cores any more."""
+        with self._lock:
+            self._instances.pop(name, None)
+
+    def _plan(self, source: ModelSource, before: "ModelLoad | None") -> "ModelLoad | CharoniaError":
+        reading = read_model(source.found, replace(self._parts.config, override_json=source.config_json))
+        parts = self._parts.about(source.name)
+        log, error = parts.facts.log, reading.error
+        # What lies in the wrong place is part of the error where there is one.
+        _warn(log, source.name, reading.findings if error is not None else (*source.found.warnings, *reading.findings))
+        if error is not None:
+            log_errors(log, source.name, error)
+        return error or ModelLoad(parts, reading, source, before.bare() if before else None)
 
 
 @dataclass(slots=True)
@@ -104,38 +121,84 @@ class ModelLoad:
     """The plan of one model; implements `repository.lifecycle.ModelPlan`."""
 
     parts: LoaderParts
-    model: FoundModel
-    loaded: LoadedConfig
-    versions: tuple[int, ...]
+    reading: ModelReading
+    source: ModelSource
+    before: "ModelLoad | None" = None
     cpu_threads: int = 1
+
+    def bare(self) -> "ModelLoad":
+        """Without what was before it: a model that is loaded again and again has no endless history."""
+        return replace(self, before=None)
+
+    @property
+    def model(self) -> FoundModel:
+        return self.reading.model
+
+    @property
+    def loaded(self) -> LoadedConfig:
+        return self.reading.loaded
+
+    @property
+    def versions(self) -> tuple[int, ...]:
+        return self.reading.versions
+
+    def change(self, version: int, served: ModelVersion) -> Change:
+        """What a version that serves needs, to be as this plan says."""
+        before = self.before
+        if before is None:
+            return Change.LOAD
+        known = (before.loaded.config, served.config)
+        return change_between(before.source, self.source, version, known, self.loaded.config)
+
+    def update(self, version: int, served: ModelVersion) -> InstanceUpdate:
+        """Prepare other instances for a version that serves. Raises CharoniaError with the reason."""
+        parts = self.parts
+        config = with_new_instances(served.config, self.loaded.config)
+        finished = finish_config(self.loaded, config, parts.config)
+        self._report(finished)
+        specs = place(config, parts.devices, self.cpu_threads, parts.facts.log)
+        update = InstanceUpdate(served, config, specs)
+        try:
+            self._prepare(served, update.added, warmup_samples(config, self.model.path))
+        except BaseException:
+            update.discard()
+            raise
+        return update
 
     def load(self, version: int) -> ModelVersion:
         """Raises CharoniaError with the reason, having freed everything."""
+        try:
+            return self._load(version)
+        except CharoniaError as error:
+            reason = explained(error, lambda: inspect_version(self.reading, version, self._seen))
+            log_errors(self.parts.facts.log, self.model.name, reason)
+            raise reason from error
+
+    @property
+    def _seen(self) -> InspectionParts:
+        parts = self.parts
+        return InspectionParts(parts.registry, parts.devices, parts.facts, parts.config)
+
+    def _load(self, version: int) -> ModelVersion:
         parts, started_ns = self.parts, self.parts.services.clock.now_ns()
         backend = parts.registry.get(self.loaded.config.backend)
-        context = self._context(version, self.loaded.config)
+        context = model_context(self.reading, version, self.loaded.config, self._seen)
         if parts.facts.auto_complete:
             context = replace(context, config=backend.complete_config(context))
-        finished = finish_config(self.loaded, context.config, parts.config)
-        self._report(finished)
+        finished = finish_config(self.loaded, context.config, parts.config, context.completions)
+        self._report(finished, is_news=version == max(self.versions))
         model = self._make(backend, replace(context, config=finished.config))
         model.statistics.load_duration_ns = parts.services.clock.now_ns() - started_ns
         model.start()
         return model
 
-    def _context(self, version: int, config: "ModelConfig") -> ModelContext:
-        model = self.model
-        settings = self.parts.registry.config_for(config.backend)
-        folder = model.path / str(version)
-        places = self.loaded.places
-        return ModelContext(model.name, version, config, model.path, folder, settings, self.parts.facts, places)
-
-    def _report(self, finished: LoadedConfig) -> None:
+    def _report(self, finished: LoadedConfig, *, is_news: bool = False) -> None:
+        """`is_news`: say what was filled in, which is the same for every version."""
         log = self.parts.facts.log
-        for completion in finished.completions:
-            log.verbose(f"model '{self.model.name}': filled in {completion}")
         _warn(log, self.model.name, [each for each in finished.findings if each not in self.loaded.findings])
         finished.raise_on_errors()
+        if is_news:
+            log_completed(log, finished)
 
     def _make(self, backend: Backend, context: ModelContext) -> ModelVersion:
         """Load the model, make its instances, warm them up. The cheap checks come first."""
@@ -145,17 +208,40 @@ class ModelLoad:
         samples = warmup_samples(config, context.model_dir)
         bell, route = parts.new_bell()
         model = ModelVersion(
-            context.name, context.version, config, labels, backend.load(context), specs, bell, route, parts.services
+            context.name,
+            context.version,
+            config,
+            labels,
+            backend.load(context),
+            specs,
+            bell,
+            route,
+            parts.services,
+            self._hold_folder(),
         )
         try:
-            for runner in model.instances:
-                if isinstance(runner.instance, MortalInstance):
-                    runner.instance.health_changed = partial(parts.on_health, model)
-                warm_up(runner.instance, config, samples, parts.services.clock, parts.facts.log)
+            self._prepare(model, model.instances, samples)
         except BaseException:
             model.stop(_DISCARD_S)
             raise
         return model
+
+    def _prepare(
+        self, model: ModelVersion, instances: Sequence[InstanceRunner], samples: Sequence[WarmupSample]
+    ) -> None:
+        """Instances that don't serve yet: listen to their health, and warm them up."""
+        for runner in instances:
+            if isinstance(runner.instance, MortalInstance):
+                runner.instance.health_changed = partial(self.parts.on_health, model)
+            warm_up(runner.instance, model.config, samples, self.parts.services.clock, self.parts.facts.log)
+
+    def _hold_folder(self) -> Callable[[], None]:
+        """Keep the files of a load request for one more version; gives what lets them go."""
+        folder = self.source.folder
+        if folder is None:
+            return lambda: None
+        folder.hold()
+        return folder.release
 
 
 def _warn(log: Log, name: str, findings: Iterable[Finding]) -> None:
@@ -163,20 +249,3 @@ def _warn(log: Log, name: str, findings: Iterable[Finding]) -> None:
     for finding in findings:
         if not finding.is_error:
             log.warning(f"model '{name}': {finding}")
-
-
-def _refuse_without_versions(model: FoundModel) -> None:
-    """What the scan found in its place is the better reason than that there is no version."""
-    if not model.versions and model.warnings:
-        raise InvalidArgumentError(
-            f"at least one version must be available under the version policy of model '{model.name}': "
-            f"{'; '.join(map(str, model.warnings))}"
-        )
-
-
-def _refuse_what_comes_later(config: "ModelConfig") -> None:
-    for section in ("ensemble_scheduling", "sequence_batching"):
-        if config.HasField(section):
-            raise UnsupportedError(
-                f"model '{config.name}' needs {section}, which this version of Charonia does not serve yet"
-            )

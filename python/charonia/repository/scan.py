@@ -13,6 +13,7 @@ from charonia.config.findings import Finding, Severity
 from charonia.config.places import Place
 from charonia.core.errors import InvalidArgumentError
 from charonia.repository import strays
+from charonia.repository.places import repository_paths
 from charonia.repository.strays import is_version, listing
 
 
@@ -56,10 +57,11 @@ def scan(repositories: Sequence[str]) -> Scan:
 
     Raises:
         InvalidArgumentError: a repository that is no folder, or can't be read.
+        UnsupportedError: one that is not in the file system.
     """
     found: dict[str, list[FoundModel]] = {}
     warnings: list[Finding] = []
-    for repository in dict.fromkeys(os.path.normpath(each) for each in repositories):
+    for repository in repository_paths(repositories):
         usable, unusable = _sorted_out(repository)
         warnings += [*unusable, *strays.in_repository(repository, usable)]
         misplaced = strays.why_no_repository(repository, usable)

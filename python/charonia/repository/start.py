@@ -3,10 +3,16 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from charonia.core.request import ANY_VERSION
+from charonia.core.log import Log
+from charonia.engine.model import ModelVersion
 from charonia.options import EVERY_MODEL, ServerOptions
 from charonia.repository.directory import Directory
+from charonia.repository.lifecycle import ModelLifecycle
+from charonia.repository.operations import ModelOperations
+from charonia.repository.places import duplicate_reason, in_no_repository
+from charonia.repository.remarks import Remarks
 from charonia.repository.scan import Scan
+from charonia.repository.source import ModelSource, look_around
 from charonia.repository.states import V
 
 
@@ -30,24 +36,52 @@ class StartReport:
         return tuple(f"model '{name}': {reason}" for name, reason in self.reasons.items())
 
 
+@dataclass(frozen=True, slots=True)
+class StartParts:
+    """What the start needs of the server."""
+
+    options: ServerOptions
+    lifecycle: ModelLifecycle[ModelVersion]
+    operations: ModelOperations
+    log: Log
+    remarks: Remarks
+
+
+def load_at_start(parts: StartParts) -> tuple[dict[str, ModelSource], StartReport]:
+    """Load the models that the options ask for, and wait until each has been tried. Gives what was loaded from where.
+
+    Raises:
+        InvalidArgumentError: a repository can't be read.
+        UnsupportedError: one that is not in the file system.
+    """
+    options = parts.options
+    found, sources = look_around(options.model_repository)
+    parts.remarks.warn(found.warnings)
+    if not found.models and not found.duplicates:
+        places = ", ".join(options.model_repository)
+        parts.log.warning(f"no model in {places}: a repository has <model>/<version>/<file> for each model")
+    wanted = wanted_models(options, found)
+    unusable = unusable_models(found, wanted)
+    for reason in unusable.values():
+        parts.log.error(reason)
+    parts.lifecycle.know(found.models, unusable, wanted)
+    parts.operations.load_all([sources[name] for name in wanted if name in sources])
+    return sources, start_report(parts.lifecycle.directory, wanted)
+
+
 def wanted_models(options: ServerOptions, found: Scan) -> list[str]:
     """The names to serve. Those that no repository has, or several have, are among them: they count as failed."""
-    if options.model_control_mode == "none" or EVERY_MODEL in options.load_model:
+    if options.model_control_mode != "explicit" or EVERY_MODEL in options.load_model:
         return sorted((*found.models, *found.duplicates))
     return list(dict.fromkeys(options.load_model))
 
 
 def unusable_models(found: Scan, wanted: Sequence[str]) -> dict[str, str]:
     """Why names can't be served that are in several repositories, or are wanted and in none."""
-    reasons = {
-        name: f"model appears in two or more repositories: '{name}' is in {', '.join(places)}"
-        for name, places in found.duplicates.items()
-    }
-    there = ", ".join((*found.models, *found.duplicates)) or "none"
-    for name in wanted:
-        if name not in found.models and name not in found.duplicates:
-            reasons[name] = f"model '{name}' is in no repository; there are: {there}"
-    return reasons
+    reasons = {name: duplicate_reason(name, places) for name, places in found.duplicates.items()}
+    there = {**found.models, **found.duplicates}
+    missing = (name for name in wanted if name not in there)
+    return {**reasons, **{name: f"model '{name}' {in_no_repository(there)}" for name in missing}}
 
 
 def start_report(models: Directory[V], wanted: Sequence[str]) -> StartReport:
@@ -56,5 +90,5 @@ def start_report(models: Directory[V], wanted: Sequence[str]) -> StartReport:
     for entry in models.index():
         if entry.reason:
             reasons.setdefault(entry.name, []).append(entry.reason)
-    missing = (name for name in wanted if (name, ANY_VERSION) not in models.serving)
+    missing = (name for name in wanted if name not in models.models or not models.models[name].serving)
     return StartReport({name: "; ".join(reasons.get(name, ["not loaded"])) for name in missing})

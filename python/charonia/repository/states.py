@@ -23,6 +23,11 @@ class LoadedVersion(Protocol):
         """How many of its instances are healthy."""
         ...
 
+    @property
+    def failure(self) -> str | None:
+        """Why it will never serve again, though it is loaded; None for nearly every one."""
+        ...
+
     def retire(self) -> None:
         """Take no new requests."""
         ...
@@ -32,12 +37,17 @@ class LoadedVersion(Protocol):
         ...
 
     def stop(self, timeout_s: float) -> bool:
-        """Fail what still waits, end the instances, free everything. False when the time ran out."""
+        """Fail what still waits, end the instances, free everything. False when the time ran out.
+
+        May be called again, also by several threads.
+        """
         ...
 
 
 V = TypeVar("V", bound=LoadedVersion)
-V_co = TypeVar("V_co", bound=LoadedVersion, covariant=True)
+
+UNLOADED = "unloaded"
+"""The reason of a version that was taken out of service by a request, or since its folder is gone."""
 
 
 @dataclass(slots=True)
@@ -56,12 +66,14 @@ class ModelRecord(Generic[V]):
 
     Attributes:
         asked: whether it should be served, so that strict readiness counts it.
-        reason: why none of its versions could be chosen (a config that can't be read, two repositories); "" if fine.
+        unusable: why it can't be loaded as the repositories are (it is in two of them); "" if it can.
+        reason: why none of its versions could be chosen at the last load (a config that can't be read); "" if fine.
         versions: those that were tried, by number.
     """
 
     name: str
     asked: bool = False
+    unusable: str = ""
     reason: str = ""
     versions: dict[int, VersionRecord[V]] = field(default_factory=dict)
 

@@ -23,7 +23,7 @@ class Scheduler(Protocol):
         """
 
     def next_batch(self, bell: Bell, seat: object) -> Sequence[InferRequest] | None:
-        """Block until the policy releases a batch for this instance; None after `stop`, and once `seat` was dismissed."""
+        """Block until the policy releases a batch for this instance; None after `stop` or after its `dismiss`."""
 
     def dismiss(self, seats: Iterable[object]) -> None:
         """These instances get no more batches: each `next_batch` of theirs ends with None."""

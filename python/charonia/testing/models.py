@@ -18,6 +18,7 @@ class FakeModel:
     config: ModelConfig = field(default_factory=ModelConfig)
     statistics: ModelStatistics = field(default_factory=ModelStatistics)
     live_instances: int = 1
+    failure: str | None = None
     pending_count: int = 0
     gpu_statistics: dict[str, ModelStatistics] = field(default_factory=dict)
 
@@ -36,7 +37,7 @@ def fake_directory(models: Iterable[FakeModel], records: Iterable[ModelRecord[Fa
     for model in models:
         record = found.setdefault(model.name, ModelRecord(model.name, asked=True))
         record.versions[model.version] = VersionRecord(model.version, State.READY, loaded=model)
-    return Directory(found, scanned=True)
+    return Directory.of(found)
 
 
 def example_models() -> list[FakeModel]:

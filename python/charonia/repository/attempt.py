@@ -1,0 +1,84 @@
+"""One load of one model, in progress: which versions are loaded, which are kept, and the switch at the end."""
+
+from dataclasses import dataclass, field
+from typing import Generic
+
+from charonia.repository.plans import Change, ModelPlan, VersionUpdate
+from charonia.repository.states import UNLOADED, ModelRecord, State, V, VersionRecord
+
+
+@dataclass(slots=True)
+class Attempt(Generic[V]):
+    """Changed under the lock of the lifecycle, but for `updates` and `failures`, which grow by one at a time.
+
+    Attributes:
+        fresh: the versions that are loaded.
+        kept: the versions that serve on, some of them updated.
+        work: the numbers of those to load and to update.
+        updates: those that are prepared.
+        failures: why a version could not be loaded or updated.
+        left: how many of `work` are not done yet.
+    """
+
+    name: str
+    plan: ModelPlan[V]
+    fresh: dict[int, VersionRecord[V]]
+    kept: dict[int, VersionRecord[V]]
+    work: list[int]
+    left: int
+    updates: list[VersionUpdate] = field(default_factory=list)
+    failures: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def why_failed(self) -> str:
+        """A sentence for each version that failed."""
+        return " ".join(
+            f"version {version} is at {State.UNAVAILABLE if version in self.fresh else State.READY} state: {reason};"
+            for version, reason in sorted(self.failures.items())
+        )
+
+    def fail(self, version: int, reason: str) -> None:
+        self.failures[version] = reason
+        if version in self.fresh:
+            self.fresh[version].state, self.fresh[version].reason = State.UNAVAILABLE, reason
+
+    def fail_all(self, reason: str) -> None:
+        for version in self.work:
+            if version not in self.failures:
+                self.fail(version, reason)
+
+    def switch(self, model: ModelRecord[V]) -> list[VersionRecord[V]]:
+        """Everything is up: the model has these versions from now on. Gives the ones to stop."""
+        replaced = [r for v, r in model.versions.items() if r.state is State.READY and v not in self.kept]
+        for record in replaced:
+            record.state = State.UNLOADING
+        for record in self.fresh.values():
+            record.state, record.reason = State.READY, ""
+        others = {v: r for v, r in model.versions.items() if r.state is State.UNLOADING or r.reason == UNLOADED}
+        model.versions = {**others, **self.kept, **self.fresh}
+        return replaced
+
+
+def begun(model: ModelRecord[V], plan: ModelPlan[V]) -> Attempt[V]:
+    """Decide on each version. What does not serve now is LOADING from now on; what serves does so until the switch."""
+    fresh: dict[int, VersionRecord[V]] = {}
+    kept: dict[int, VersionRecord[V]] = {}
+    updated: list[int] = []
+    for version in plan.versions:
+        record = model.versions.get(version)
+        serving = record is not None and record.state is State.READY
+        change = plan.change(version, record.loaded) if record and record.loaded and serving else Change.LOAD
+        if change is Change.LOAD or record is None:
+            fresh[version] = VersionRecord(version, State.LOADING)
+        else:
+            kept[version] = record
+            updated += [version] if change is Change.UPDATE else []
+    shown = {v: record for v, record in fresh.items() if v not in model.versions or _is_down(model.versions[v])}
+    model.reason = ""
+    model.versions = {**model.versions, **shown}
+    work = [*fresh, *updated]
+    return Attempt(model.name, plan, fresh, kept, work, len(work))
+
+
+def _is_down(record: VersionRecord[V]) -> bool:
+    return record.state is not State.READY

@@ -1,0 +1,84 @@
+"""What a model's folder holds, in a form that can be compared: has it changed, and which versions with it?"""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+
+from charonia.config.model_config import CONFIG_FILE, CUSTOM_CONFIGS
+from charonia.repository.strays import is_version
+
+_CONFIGS = (CONFIG_FILE, CUSTOM_CONFIGS)
+# Python writes it beside the code when it loads the model: that is no change.
+_BYTECODE = "__pycache__"
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """Equal to another one when nothing has changed between the two looks.
+
+    Attributes:
+        parts: by the name of each entry of the model's folder, a digest of the names, sizes and modification times of
+            all that is in it.
+    """
+
+    parts: Mapping[str, bytes] = field(default_factory=dict)
+
+    def same_version(self, other: "Fingerprint", version: int) -> bool:
+        """Whether the version would be loaded from the same files. Configurations are compared by what they say."""
+        return self._part_for(version) == other._part_for(version)
+
+    def _part_for(self, version: int) -> dict[str, bytes]:
+        """The version's folder, and what every version may use: labels, data for the warm-up, modules."""
+        return {
+            name: digest
+            for name, digest in self.parts.items()
+            if name == str(version) or not (name in _CONFIGS or is_version(name))
+        }
+
+
+def fingerprint(model_dir: str | os.PathLike[str]) -> Fingerprint:
+    """Look at everything in the folder. Links are followed, each folder once; hidden files don't count.
+
+    What can't be read counts as such: the fingerprint changes when it can be read.
+    """
+    parts: dict[str, bytes] = {}
+    for entry in _listing(os.fspath(model_dir)):
+        digest = blake2b(digest_size=16)
+        for line in _lines(entry, "", set()):
+            digest.update(line)
+        parts[entry.name] = digest.digest()
+    return Fingerprint(parts)
+
+
+def _lines(entry: "os.DirEntry[str]", above: str, visited: set[tuple[int, int]]) -> Iterator[bytes]:
+    """A line for each file under `entry`, in an order that depends on the names only."""
+    path = f"{above}/{entry.name}"
+    try:
+        is_folder, found = entry.is_dir(), entry.stat()
+    except OSError as error:
+        yield _line(path, "unreadable", error.errno)
+        return
+    if not is_folder:
+        yield _line(path, found.st_size, found.st_mtime_ns)
+        return
+    yield _line(path, "folder", None)
+    identity = (found.st_dev, found.st_ino)
+    if identity in visited:
+        return
+    visited.add(identity)
+    for inner in _listing(entry.path):
+        yield from _lines(inner, path, visited)
+
+
+def _line(path: str, what: int | str, more: int | None) -> bytes:
+    return os.fsencode(f"{path}\0{what}\0{more}\n")
+
+
+def _listing(path: str) -> list["os.DirEntry[str]"]:
+    try:
+        with os.scandir(path) as entries:
+            shown = (each for each in entries if not each.name.startswith(".") and each.name != _BYTECODE)
+            return sorted(shown, key=lambda each: each.name)
+    except OSError:
+        return []

@@ -1,0 +1,125 @@
+"""The files of a load request, laid out as a model's folder for as long as a version that was loaded from it lives."""
+
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+
+from charonia.core.errors import InternalError, InvalidArgumentError
+from charonia.core.text import shown
+
+_PREFIX = "charonia-overrides-"
+_MAX_FILE_NAME_BYTES = 255
+
+
+class OverrideFolder:
+    """A model's folder with nothing but the files of a request. Removed when all who hold it have let go.
+
+    Attributes:
+        path: the folder, named by the model.
+    """
+
+    def __init__(self, root: Path, path: Path) -> None:
+        self.path = path
+        self._root = root
+        self._lock = threading.Lock()
+        self._holders = 1
+
+    def hold(self) -> None:
+        """Whoever made the folder holds it already."""
+        with self._lock:
+            self._holders += 1
+
+    def release(self) -> None:
+        with self._lock:
+            self._holders -= 1
+            last = self._holders == 0
+        if last:
+            shutil.rmtree(self._root, ignore_errors=True)
+
+
+class OverrideFolders:
+    """All such folders of one server, under one that only its user may enter."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._root: Path | None = None
+
+    def lay_out(self, model: str, files: Mapping[str, bytes]) -> OverrideFolder:
+        """Write the files into a new folder; the caller holds it.
+
+        Raises:
+            InvalidArgumentError: a path that is none, leads out of the folder, or is a folder and a file at once.
+            InternalError: they can't be written.
+        """
+        places = _places(files)
+        try:
+            root = Path(tempfile.mkdtemp(dir=self._private_root()))
+            folder = OverrideFolder(root, root / model)
+            try:
+                _write(folder.path, places, files)
+            except BaseException:
+                folder.release()
+                raise
+        except OSError as error:
+            raise InternalError(
+                f"the files for model '{shown(model)}' can't be written under '{tempfile.gettempdir()}': "
+                f"{error.strerror or error}; the environment variable TMPDIR chooses another folder"
+            ) from None
+        return folder
+
+    def close(self) -> None:
+        """Remove what is left, whoever holds it."""
+        with self._lock:
+            root, self._root = self._root, None
+        if root is not None:
+            shutil.rmtree(root, ignore_errors=True)
+
+    def _private_root(self) -> Path:
+        with self._lock:
+            if self._root is None:
+                self._root = Path(tempfile.mkdtemp(prefix=_PREFIX))
+            return self._root
+
+
+def _write(folder: Path, places: Mapping[str, PurePosixPath], files: Mapping[str, bytes]) -> None:
+    folder.mkdir()
+    for name, place in places.items():
+        path = folder / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(files[name])
+
+
+def _places(files: Mapping[str, bytes]) -> dict[str, PurePosixPath]:
+    """By name in the request, where in the model's folder the file goes."""
+    places: dict[str, PurePosixPath] = {}
+    taken: dict[PurePosixPath, str] = {}
+    for name in files:
+        place = _place(name)
+        if place in taken:
+            raise InvalidArgumentError(
+                f"the files '{shown(taken[place])}' and '{shown(name)}' of the request are the same one"
+            )
+        places[name], taken[place] = place, name
+    for place, name in taken.items():
+        above = next((taken[parent] for parent in place.parents if parent in taken), None)
+        if above is not None:
+            raise InvalidArgumentError(f"'{shown(above)}' can't be a file and the folder of '{shown(name)}'")
+    return places
+
+
+def _place(name: str) -> PurePosixPath:
+    """`name` without detours. The folder holds no links, so that this is all there is to resolve."""
+    normal = os.path.normpath(name)
+    who = f"the file '{shown(name)}' of the request"
+    if os.path.isabs(name) or normal == ".." or normal.startswith("../"):
+        raise InvalidArgumentError(
+            f"{who} must stay within model directory: its path is relative to the model's folder, as '1/model.onnx'"
+        )
+    if not name or normal == "." or name.endswith("/") or "\0" in name:
+        raise InvalidArgumentError(f"{who} has no path of a file; expected one such as '1/model.onnx'")
+    if any(len(os.fsencode(part)) > _MAX_FILE_NAME_BYTES for part in PurePosixPath(normal).parts):
+        raise InvalidArgumentError(f"{who} has a name longer than {_MAX_FILE_NAME_BYTES} bytes")
+    return PurePosixPath(normal)

@@ -1,0 +1,106 @@
+"""Where models are looked for: the repositories of a server, and the folders in them that have a model's name."""
+
+import os
+from collections.abc import Mapping, Sequence
+
+from charonia.core.errors import InvalidArgumentError, NotFoundError, UnsupportedError
+from charonia.core.text import printable, shown
+from charonia.repository.strays import listing
+
+Places = Mapping[str, Sequence[str]]
+"""By model name, the repositories that have a folder of that name."""
+
+DUPLICATE = "model appears in two or more repositories"
+_MAX_NAME_BYTES = 255
+_COPY_COMMANDS = {"s3": "aws s3 sync", "gs": "gsutil rsync -r", "as": "azcopy sync"}
+
+
+def repository_paths(given: Sequence[str]) -> tuple[str, ...]:
+    """The folders, each once.
+
+    Raises:
+        UnsupportedError: one that is not in the file system.
+    """
+    for path in given:
+        scheme, is_url, _ = path.partition("://")
+        if is_url and scheme.isalnum():
+            how = _COPY_COMMANDS.get(scheme)
+            example = f", such as with `{how} {path} models`," if how else ""
+            raise UnsupportedError(
+                f"--model-repository={path}: repositories outside the file system come with a later version; "
+                f"copy the models into a folder{example} and name that folder instead"
+            )
+    return tuple(dict.fromkeys(os.path.normpath(path) for path in given))
+
+
+def model_places(repositories: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """All folders that may be models; nothing looks into them. A repository that can't be read has none."""
+    found: dict[str, tuple[str, ...]] = {}
+    for repository in repositories:
+        for name in _folders(repository):
+            found[name] = (*found.get(name, ()), repository)
+    return found
+
+
+def place_of(name: str, places: Places) -> str:
+    """The one repository that has the model.
+
+    Raises:
+        NotFoundError: there is none.
+        InvalidArgumentError: there are several.
+    """
+    found = places.get(name, ())
+    if not found:
+        raise NotFoundError(f"model '{shown(name)}' {in_no_repository(places)}")
+    if len(found) > 1:
+        raise InvalidArgumentError(duplicate_reason(name, found))
+    return found[0]
+
+
+def duplicate_reason(name: str, places: Sequence[str]) -> str:
+    return f"{DUPLICATE}: '{name}' is in {', '.join(places)}"
+
+
+def in_no_repository(there: Mapping[str, object]) -> str:
+    """The end of a sentence on a model that is not there."""
+    return f"is in no repository; there are: {shown(', '.join(sorted(there))) or 'none'}"
+
+
+def check_model_name(name: str) -> None:
+    """Refuse what can't be a folder of a repository.
+
+    Raises:
+        InvalidArgumentError: with the reason.
+    """
+    if reason := _why_no_name(name):
+        raise InvalidArgumentError(
+            f"invalid model name '{shown(printable(name))}': {reason}; a model has the name of its folder"
+        )
+
+
+def _why_no_name(name: str) -> str:
+    if not name.strip():
+        return "model name cannot be empty"
+    if "/" in name or name in (".", ".."):
+        return "model name must not contain path traversal characters: no '/', and not '.' or '..' alone"
+    if any(ord(each) < 32 or ord(each) == 127 for each in name):
+        return "it has control characters"
+    if len(name.encode(errors="surrogateescape")) > _MAX_NAME_BYTES:
+        return f"it is longer than {_MAX_NAME_BYTES} bytes"
+    return ""
+
+
+def _folders(repository: str) -> list[str]:
+    try:
+        entries = listing(repository)
+    except OSError:
+        return []
+    return [entry.name for entry in entries if os.path.isdir(entry.path) and _is_text(entry.name)]
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

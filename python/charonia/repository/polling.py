@@ -1,0 +1,152 @@
+"""Poll control: the repositories are looked at again and again, and what has changed in them is loaded or unloaded."""
+
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from charonia.core.errors import CharoniaError
+from charonia.core.log import Log
+from charonia.engine.model import ModelVersion
+from charonia.repository.fingerprint import Fingerprint
+from charonia.repository.lifecycle import ModelLifecycle
+from charonia.repository.operations import ModelOperations
+from charonia.repository.places import duplicate_reason
+from charonia.repository.remarks import Remarks
+from charonia.repository.scan import Scan
+from charonia.repository.source import ModelSource, look_around
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What is known of the models: `latest` at the last look; `tried` at the last attempt to load, good or not."""
+
+    latest: dict[str, Fingerprint] = field(default_factory=dict)
+    tried: dict[str, Fingerprint] = field(default_factory=dict)
+
+
+class RepositoryPolling:
+    """Compares each look with the one before.
+
+    A model is loaded once two looks in a row have seen the same files, so never while it is being copied, and unloaded
+    once two looks have not found it. One that failed is tried again when its files change. Whatever takes long is done
+    by threads of its own, so that no model keeps the others waiting.
+
+    Args:
+        threads: how many models are loaded side by side.
+    """
+
+    def __init__(
+        self,
+        repositories: Iterable[str],
+        operations: ModelOperations,
+        lifecycle: ModelLifecycle[ModelVersion],
+        log: Log,
+        remarks: Remarks,
+        threads: int,
+    ) -> None:
+        self._repositories = tuple(repositories)
+        self._operations = operations
+        self._lifecycle = lifecycle
+        self._log = log
+        self._remarks = remarks
+        self._workers = ThreadPoolExecutor(threads, "poll-load")
+        self._seen = _Seen()
+        self._known: tuple[list[str], dict[str, str]] = ([], {})
+
+    def begin(self, sources: dict[str, ModelSource]) -> None:
+        """These were tried by the start."""
+        prints = {name: source.fingerprint for name, source in sources.items()}
+        self._seen = _Seen(dict(prints), dict(prints))
+
+    def look(self) -> list[Future[None]]:
+        """Look once; gives what was begun by it."""
+        try:
+            found, sources = look_around(self._repositories)
+        except CharoniaError as error:
+            # Nothing is unloaded for it: a file system that is away for a moment has lost no model.
+            self._log.error(f"the repositories can't be looked at: {error}")
+            return []
+        self._remarks.warn(found.warnings)
+        self._know(found)
+        begun: list[Future[None]] = []
+        for name in self._gone(sources):
+            del self._seen.tried[name]
+            begun.append(self._workers.submit(self._drop, name, name in found.duplicates))
+        for source in self._changed(sources):
+            self._seen.tried[source.name] = source.fingerprint
+            begun.append(self._workers.submit(self._load, source))
+        self._seen.latest = {name: source.fingerprint for name, source in sources.items()}
+        return begun
+
+    def close(self) -> None:
+        """After the last look. What is in work goes on."""
+        self._workers.shutdown(wait=False, cancel_futures=True)
+
+    def _changed(self, sources: dict[str, ModelSource]) -> list[ModelSource]:
+        """Other than at the last attempt, the same as at the last look, and not being loaded just now."""
+        tried, latest = self._seen.tried, self._seen.latest
+        return [
+            source
+            for name, source in sources.items()
+            if tried.get(name) != source.fingerprint == latest.get(name) and not self._operations.busy(name)
+        ]
+
+    def _gone(self, sources: dict[str, ModelSource]) -> list[str]:
+        seen = self._seen
+        missing = [name for name in seen.tried if name not in sources and name not in seen.latest]
+        return [name for name in missing if not self._operations.busy(name)]
+
+    def _know(self, found: Scan) -> None:
+        unusable = {name: duplicate_reason(name, where) for name, where in found.duplicates.items()}
+        self._remarks.warn(unusable.values())
+        known = (list(found.models), unusable)
+        if known != self._known:
+            self._known = known
+            self._lifecycle.know(*known)
+
+    def _load(self, source: ModelSource) -> None:
+        try:
+            self._operations.load(source.name, lambda served: source)
+        except CharoniaError as error:
+            self._log.verbose(str(error))  # the reason is in the log already
+
+    def _drop(self, name: str, is_duplicate: bool) -> None:
+        if is_duplicate:
+            self._operations.unload(name)
+        else:
+            self._log.info(f"model '{name}' is in no repository any more and is unloaded")
+            self._operations.forget(name)
+
+
+class Poller:
+    """Has the polling look every `interval_s` seconds, on a thread of its own, until `stop`.
+
+    Args:
+        on_death: told when the thread ends by an exception, which is a bug.
+    """
+
+    def __init__(
+        self, polling: RepositoryPolling, interval_s: float, on_death: Callable[[str, BaseException], None]
+    ) -> None:
+        self._polling = polling
+        self._interval_s = interval_s
+        self._on_death = on_death
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="poll", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Look no more. Returns at once; a look that is in work goes on."""
+        self._stopping.set()
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping.wait(self._interval_s):
+                self._polling.look()
+        except BaseException as error:
+            self._on_death("poll", error)
+        finally:
+            self._polling.close()
