@@ -57,7 +57,7 @@ def _rule_and_reason(config: ModelConfig, layout: Layout) -> tuple[Rule | None, 
     platform = rule_for_platform(config.platform)
     if platform is not None:
         return platform, f"platform is {config.platform}"
-    if config.platform:
+    if config.platform and not config.backend:
         return None, ""
     rules = rules_for_backend(config.backend)
     if config.backend and len(rules) < 2:

@@ -44,6 +44,11 @@ CASES = [
         id="python without a config",
     ),
     pytest.param(
+        "m", 'platform: "python" backend: "python"', (), (),
+        f'name: "m" platform: "python" backend: "python" default_model_filename: "model.py" {LATEST} {PINNED} instance_group {{ name: "m" kind: KIND_CPU count: 1 }}',
+        id="a platform that is none beside the backend",
+    ),
+    pytest.param(
         "m", "", ("model.plan",), (0, 1),
         f'name: "m" platform: "tensorrt_plan" backend: "tensorrt" default_model_filename: "model.plan" {LATEST} {PINNED} '
         'instance_group { name: "m" kind: KIND_GPU count: 1 gpus: [ 0, 1 ] }',
