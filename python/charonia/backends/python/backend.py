@@ -21,11 +21,12 @@ from charonia.backends.python.environment import PARAMETER, Environment, Environ
 from charonia.backends.python.events import ModelEvents
 from charonia.backends.python.host import HostPlan, IsolatedInstance
 from charonia.backends.python.inline import InlineInstance, InlineProgram, complete_inline
-from charonia.backends.python.inspection import inspect
+from charonia.backends.python.inspection import inspect, without_tensors
 from charonia.backends.python.launch import ModelFiles, find_files, model_args, process_environment
 from charonia.backends.python.outputs import OutputCheck
 from charonia.backends.python.process import ChildFailed, ChildProcess
 from charonia.backends.python.restart import RestartPolicy
+from charonia.backends.python.source import Source, read_source
 from charonia.backends.python.supervisor import Supervisor
 from charonia.backends.python.widening import WideningNotes
 from charonia.config.differences import differences
@@ -93,12 +94,22 @@ class PythonBackend:
                 f"model '{context.name}' uses the decoupled transaction policy, which Python models can't use yet"
             )
         files = find_files(context, self._model_file)
+        self._warn_without_tensors(context, files)
         model = PythonModel(
             context, files, self._environment(context), self._warm, self._supervise(context), self._forget
         )
         with self._lock:
             self._models.add(model)
         return model
+
+    def _warn_without_tensors(self, context: ModelContext, files: ModelFiles) -> None:
+        """The most usual mistake of somebody's first Python model is to leave the configuration out."""
+        if self._model_file is not None or (context.config.input and context.config.output):
+            return
+        source = read_source(files.model_file)
+        if isinstance(source, Source):
+            for finding in without_tensors(context, source, auto_complete=False):
+                context.server.log.warning(f"{finding.message}; {finding.remedy}")
 
     def close(self) -> None:
         """End every process that is left."""

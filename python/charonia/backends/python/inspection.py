@@ -31,7 +31,7 @@ def inspect(context: ModelContext, environments: Environments, backend_file: Pat
         findings += check_imports(source, files.folders, environment, is_own)
     if backend_file is None:
         findings += check_names(source, context.config)
-        findings += _without_tensors(context, source)
+        findings += without_tensors(context, source, auto_complete=context.server.auto_complete)
     is_complete = not (context.server.auto_complete and has_auto_complete(source))
     return Inspection(context.config, tuple(findings), is_complete)
 
@@ -55,17 +55,22 @@ def _environment(context: ModelContext, environments: Environments, findings: li
         return None
 
 
-def _without_tensors(context: ModelContext, source: Source) -> Iterator[Finding]:
-    """Such a model loads, and can't be given anything."""
+def without_tensors(context: ModelContext, source: Source, *, auto_complete: bool) -> Iterator[Finding]:
+    """Such a model loads, and can't be given anything.
+
+    Args:
+        auto_complete: whether the model has still to be asked for its tensors.
+    """
     config = context.config
-    if (config.input and config.output) or (context.server.auto_complete and has_auto_complete(source)):
+    if (config.input and config.output) or (auto_complete and has_auto_complete(source)):
         return
     missing = [kind for kind, given in (("inputs", config.input), ("outputs", config.output)) if not given]
-    message = (
-        f"model '{context.name}' has no {' and no '.join(missing)}: its configuration names none, and its class has no "
-        "auto_complete_config that could; every request that brings or wants one is refused"
-    )
     path = context.model_dir / "config.pbtxt"
+    nobody = "its configuration names none" if path.is_file() else "it has no config.pbtxt"
+    message = (
+        f"model '{context.name}' has no {' and no '.join(missing)}: {nobody}, and its class has no "
+        "auto_complete_config that adds them; a request that brings or wants one is refused"
+    )
     verb = "add to" if path.is_file() else "write"
     remedy = f"{verb} '{path}': {example_config(inputs_read(source), outputs_made(source))}"
-    yield Finding(Severity.WARNING, missing[0].rstrip("s"), context.places.find("input"), message, remedy)
+    yield Finding(Severity.WARNING, missing[0].rstrip("s"), context.places.find(""), message, remedy)
