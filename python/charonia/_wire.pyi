@@ -6,7 +6,7 @@ numbers everywhere; `http_status` is the one mapping to HTTP.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, final
+from typing import Any, TypedDict, Unpack, final
 
 def http_status(code: int) -> int:
     """The HTTP status for a canonical status code."""
@@ -14,32 +14,55 @@ def http_status(code: int) -> int:
 def monotonic_ns() -> int:
     """The clock of arrival stamps; the same as time.monotonic_ns()."""
 
+class _Settings(TypedDict, total=False):
+    """Keywords of WireOptions. Defaults are in `rust/wire/src/options.rs`; without a port a listener is off."""
+
+    http_address: str
+    http_port: int | None
+    grpc_address: str
+    grpc_port: int | None
+    metrics_address: str
+    metrics_port: int | None
+    http_threads: int
+    grpc_threads: int
+    reuse_http_port: bool
+    reuse_grpc_port: bool
+    http_max_input_bytes: int
+    """Of a body, after inflating, and of each tensor that is written as JSON."""
+    grpc_max_message_bytes: int
+    body_budget_bytes: int
+    """Of all bodies that are held at one time."""
+    body_wait_ms: int
+    """How long a body waits for a place in that budget."""
+    inbox_max_calls: int
+    max_connections: int
+    idle_timeout_ms: int
+    """Of a connection without a request; 0 for any time."""
+    read_timeout_ms: int
+    write_timeout_ms: int
+    max_header_bytes: int
+    http2_max_streams: int
+    http2_max_control_frames: int
+    request_max_tensors: int
+    request_max_parameters: int
+    grpc_keepalive_time_ms: int
+    grpc_keepalive_timeout_ms: int
+    grpc_keepalive_permit_without_calls: bool
+    grpc_min_recv_ping_interval_ms: int
+    grpc_max_ping_strikes: int
+    grpc_max_connection_age_ms: int
+    """0 for any age; so is the grace for any time."""
+    grpc_max_connection_age_grace_ms: int
+    grpc_compression_level: str
+    """ "none", "low", "medium" or "high"."""
+    server_header: str
+    file_descriptor_set: bytes
+
 @final
 class WireOptions:
-    """Everything the wire needs to know, set once. A port of 0 picks a free one; None switches that listener off."""
+    """Everything the wire needs to know, set once. A port of 0 picks a free one; without one that listener is off."""
 
-    def __new__(
-        cls,
-        *,
-        http_address: str = "0.0.0.0",
-        http_port: int | None = 8000,
-        grpc_address: str = "0.0.0.0",
-        grpc_port: int | None = 8001,
-        metrics_address: str = "0.0.0.0",
-        metrics_port: int | None = 8002,
-        http_threads: int = 1,
-        grpc_threads: int = 1,
-        reuse_http_port: bool = False,
-        reuse_grpc_port: bool = False,
-        http_max_input_bytes: int = 67108864,
-        grpc_max_message_bytes: int = 2147483647,
-        body_budget_bytes: int = 4294967296,
-        body_wait_ms: int = 5000,
-        inbox_max_calls: int = 65536,
-        write_timeout_ms: int = 60000,
-        server_header: str = "charonia",
-        file_descriptor_set: bytes = b"",
-    ) -> WireOptions: ...
+    def __new__(cls, **settings: Unpack[_Settings]) -> WireOptions: ...
 
 @final
 class InputTensor:

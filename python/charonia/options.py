@@ -12,6 +12,7 @@ from charonia.observe.metrics_config import parse_metrics_config
 
 MODEL_CONTROL_MODES = ("none", "explicit", "poll")
 NO_GPU = ("error", "cpu")
+COMPRESSION_LEVELS = ("none", "low", "medium", "high")
 LOG_FORMATS = ("default", "ISO8601", "json")
 EVERY_MODEL = "*"
 
@@ -19,6 +20,29 @@ EVERY_MODEL = "*"
 _MAX_WAIT_S = 10**9
 _MAX_BYTES = 2**63 - 1
 _MAX_THREADS = 1024
+_MAX_COUNT = 2**31 - 1
+
+_WIRE_RANGES = {
+    "grpc_max_message_size": (1, _MAX_BYTES),
+    "grpc_keepalive_time": (1, _MAX_WAIT_S * 1000),
+    "grpc_keepalive_timeout": (1, _MAX_WAIT_S * 1000),
+    "grpc_http2_min_recv_ping_interval_without_data": (0, _MAX_WAIT_S * 1000),
+    "grpc_http2_max_ping_strikes": (0, _MAX_COUNT),
+    "grpc_max_connection_age": (0, _MAX_WAIT_S * 1000),
+    "grpc_max_connection_age_grace": (0, _MAX_WAIT_S * 1000),
+    "max_connections": (0, _MAX_COUNT),
+    "idle_timeout_secs": (0, _MAX_WAIT_S),
+    "read_timeout_secs": (1, _MAX_WAIT_S),
+    "write_timeout_secs": (1, _MAX_WAIT_S),
+    "max_header_size": (1024, 2**24 - 1),
+    "max_waiting_requests": (1, _MAX_COUNT),
+    "request_memory_limit": (0, _MAX_BYTES),
+    "request_max_tensors": (1, _MAX_COUNT),
+    "request_max_parameters": (0, _MAX_COUNT),
+    "http2_max_concurrent_streams": (1, _MAX_COUNT),
+    "http2_max_control_frames": (100, _MAX_COUNT),
+}
+"""(least, most) of the settings that the wire counts."""
 
 BackendConfig = Mapping[str, Mapping[str, str]]
 """Settings by backend name; "" has those for every backend."""
@@ -35,6 +59,10 @@ class ServerOptions:
         no_gpu: what a KIND_GPU instance group does without a GPU: "error" refuses, "cpu" runs on the CPU.
         http_thread_count: threads of the wire that speak HTTP. One is enough for two cores' worth of requests;
             Triton's default of 8 bought nothing when measured.
+        grpc_keepalive_time: in milliseconds, as every grpc_ time here.
+        grpc_max_connection_age: 0 for none, and so is the grace.
+        max_connections: of HTTP and gRPC together; 0 for half of the files that the process may open.
+        request_memory_limit: bytes of request bodies held at one time; 0 for half of the memory, at most 4 GiB.
         backend_config: see BackendConfig.
         metrics_config: settings of metrics, by "name" or "family,name".
     """
@@ -64,6 +92,27 @@ class ServerOptions:
     grpc_address: str = "0.0.0.0"
     grpc_port: int = 8001
     reuse_grpc_port: bool = False
+    grpc_max_message_size: int = 2147483647
+    grpc_infer_response_compression_level: str = "none"
+    grpc_keepalive_time: int = 7200000
+    grpc_keepalive_timeout: int = 20000
+    grpc_keepalive_permit_without_calls: bool = False
+    grpc_http2_min_recv_ping_interval_without_data: int = 300000
+    grpc_http2_max_ping_strikes: int = 2
+    grpc_max_connection_age: int = 0
+    grpc_max_connection_age_grace: int = 0
+
+    max_connections: int = 0
+    idle_timeout_secs: int = 3600
+    read_timeout_secs: int = 60
+    write_timeout_secs: int = 60
+    max_header_size: int = 65536
+    max_waiting_requests: int = 65536
+    request_memory_limit: int = 0
+    request_max_tensors: int = 16384
+    request_max_parameters: int = 4096
+    http2_max_concurrent_streams: int = 4096
+    http2_max_control_frames: int = 10000
 
     allow_metrics: bool = True
     metrics_address: str = ""
@@ -117,6 +166,7 @@ class ServerOptions:
         _one_of("model-control-mode", self.model_control_mode, MODEL_CONTROL_MODES)
         _one_of("no-gpu", self.no_gpu, NO_GPU)
         _one_of("log-format", self.log_format, LOG_FORMATS)
+        _one_of("grpc-infer-response-compression-level", self.grpc_infer_response_compression_level, COMPRESSION_LEVELS)
         self._check_load_model()
         self._check_numbers()
         parse_metrics_config(self.metrics_config)
@@ -149,6 +199,8 @@ class ServerOptions:
             _in_range(name, getattr(self, name), 0, 65535)
         _in_range("http_max_input_size", self.http_max_input_size, 1, _MAX_BYTES)
         _in_range("http_thread_count", self.http_thread_count, 1, _MAX_THREADS)
+        for name, (least, most) in _WIRE_RANGES.items():
+            _in_range(name, getattr(self, name), least, most)
         _in_range("model_load_thread_count", self.model_load_thread_count, 1, _MAX_THREADS)
         _in_range("model_load_retry_count", self.model_load_retry_count, 0)
         _in_range("repository_poll_secs", self.repository_poll_secs, 0, _MAX_WAIT_S)

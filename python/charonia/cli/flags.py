@@ -156,16 +156,42 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
         _no_effect("grpc-server-cert", text, "Certificate file; counts only with --grpc-use-ssl."),
         _no_effect("grpc-server-key", text, "Key file; counts only with --grpc-use-ssl."),
         _no_effect("grpc-root-cert", text, "Root certificate file; counts only with --grpc-use-ssl."),
-        _later("grpc-infer-response-compression-level", "Compress answers: none, low, medium or high.", ("none",)),
-        _no_effect("grpc-keepalive-time", integer, "Milliseconds between keep-alive pings."),
-        _no_effect("grpc-keepalive-timeout", integer, "Milliseconds to wait for the answer to a ping."),
-        _no_effect("grpc-keepalive-permit-without-calls", boolean, "Send pings without calls."),
+        _works(
+            "grpc-infer-response-compression-level",
+            lower,
+            "Compress answers: none (default), low, medium or high.",
+            "LEVEL",
+        ),
+        _works("grpc-keepalive-time", integer, "Milliseconds of silence before a ping (default: 7200000).", "MS"),
+        _works("grpc-keepalive-timeout", integer, "Milliseconds to wait for its answer (default: 20000).", "MS"),
+        _works("grpc-keepalive-permit-without-calls", boolean, "Let clients ping without calls (default: false)."),
         _no_effect("grpc-http2-max-pings-without-data", integer, "Pings sent while there is no data."),
-        _no_effect("grpc-http2-min-recv-ping-interval-without-data", integer, "Milliseconds between a client's pings."),
-        _no_effect("grpc-http2-max-ping-strikes", integer, "Bad pings before a connection is closed."),
-        _no_effect("grpc-max-connection-age", integer, "Milliseconds that a connection may live."),
-        _no_effect("grpc-max-connection-age-grace", integer, "Milliseconds for its calls to end after that."),
+        _works(
+            "grpc-http2-min-recv-ping-interval-without-data",
+            integer,
+            "Milliseconds between pings of a client; sooner is a strike (default: 300000).",
+            "MS",
+        ),
+        _works("grpc-http2-max-ping-strikes", integer, "Strikes before a connection ends, 0 for any (default: 2)."),
+        _works("grpc-max-connection-age", integer, "Milliseconds that a connection may live (default: any).", "MS"),
+        _works("grpc-max-connection-age-grace", integer, "Milliseconds for its calls after that (default: any).", "MS"),
+        _works("grpc-max-message-size", integer, "Largest message in bytes (default: 2147483647).", "BYTES"),
         _later("grpc-restricted-protocol", "Guard calls by a secret metadata key."),
+    ),
+    "Limits": (
+        _works("max-connections", integer, "Open connections (default: half of the files that may be open)."),
+        _works("idle-timeout-secs", integer, "Silence before a connection ends, 0 for any time (default: 3600)."),
+        _works("read-timeout-secs", integer, "Time for a request's head, and each part of its body (default: 60)."),
+        _works("write-timeout-secs", integer, "How long a client may not read its answer (default: 60)."),
+        _works("max-header-size", integer, "Bytes of a request's path and headers (default: 65536).", "BYTES"),
+        _works("max-waiting-requests", integer, "Requests that nobody has looked at yet (default: 65536)."),
+        _works(
+            "request-memory-limit", integer, "Bytes of all bodies (default: half the memory, at most 4 GiB).", "BYTES"
+        ),
+        _works("request-max-tensors", integer, "Inputs, and outputs, of one request (default: 16384)."),
+        _works("request-max-parameters", integer, "Parameters of one request or tensor (default: 4096)."),
+        _works("http2-max-concurrent-streams", integer, "Calls at a time on one connection (default: 4096)."),
+        _works("http2-max-control-frames", integer, "HTTP/2 frames without data between answers (default: 10000)."),
     ),
     "SageMaker": (
         _later("allow-sagemaker", "Serve the SageMaker endpoint.", _OFF),
@@ -249,4 +275,4 @@ FLAGS: dict[str, Flag] = {flag.name: flag for group in GROUPS.values() for flag 
 
 # Triton has none of these: they don't count where a beginning of a name is looked up, so that one that is
 # unambiguous there is unambiguous here.
-OWN = frozenset({"no-gpu"})
+OWN = frozenset({"no-gpu", "grpc-max-message-size", *(flag.name for flag in GROUPS["Limits"])})

@@ -11,6 +11,7 @@ from charonia.core.log import Log
 from charonia.core.protocols import Bell, Submitter
 from charonia.engine.engine import ModelDirectory
 from charonia.frontend.ingress import Ingress, WireBell
+from charonia.frontend.machine import default_max_connections, default_request_memory
 from charonia.frontend.mounts import Mounts
 from charonia.options import ServerOptions
 
@@ -164,6 +165,26 @@ def _wire_options(options: ServerOptions, server_header: str) -> WireOptions:
         reuse_http_port=options.reuse_http_port,
         reuse_grpc_port=options.reuse_grpc_port,
         http_max_input_bytes=options.http_max_input_size,
+        grpc_max_message_bytes=options.grpc_max_message_size,
+        grpc_compression_level=options.grpc_infer_response_compression_level,
+        grpc_keepalive_time_ms=options.grpc_keepalive_time,
+        grpc_keepalive_timeout_ms=options.grpc_keepalive_timeout,
+        grpc_keepalive_permit_without_calls=options.grpc_keepalive_permit_without_calls,
+        grpc_min_recv_ping_interval_ms=options.grpc_http2_min_recv_ping_interval_without_data,
+        grpc_max_ping_strikes=options.grpc_http2_max_ping_strikes,
+        grpc_max_connection_age_ms=options.grpc_max_connection_age,
+        grpc_max_connection_age_grace_ms=options.grpc_max_connection_age_grace,
+        max_connections=options.max_connections or default_max_connections(),
+        idle_timeout_ms=options.idle_timeout_secs * 1000,
+        read_timeout_ms=options.read_timeout_secs * 1000,
+        write_timeout_ms=options.write_timeout_secs * 1000,
+        max_header_bytes=options.max_header_size,
+        inbox_max_calls=options.max_waiting_requests,
+        body_budget_bytes=options.request_memory_limit or default_request_memory(),
+        request_max_tensors=options.request_max_tensors,
+        request_max_parameters=options.request_max_parameters,
+        http2_max_streams=options.http2_max_concurrent_streams,
+        http2_max_control_frames=options.http2_max_control_frames,
         server_header=server_header,
         file_descriptor_set=FILE_DESCRIPTOR_SET,
     )

@@ -1,8 +1,11 @@
 //! `WireOptions`: the wire's options from keyword arguments.
 
 use bytes::Bytes;
-use charonia_wire::options::{Listen, Options};
+use charonia_wire::http::compress::Effort;
+use charonia_wire::options::Options;
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
 /// Everything the wire needs to know, set once.
 #[pyclass(frozen, module = "charonia._wire")]
@@ -13,70 +16,61 @@ pub struct WireOptions {
 #[pymethods]
 impl WireOptions {
     #[new]
-    #[pyo3(signature = (
-        *,
-        http_address = "0.0.0.0".to_owned(),
-        http_port = Some(8000),
-        grpc_address = "0.0.0.0".to_owned(),
-        grpc_port = Some(8001),
-        metrics_address = "0.0.0.0".to_owned(),
-        metrics_port = Some(8002),
-        http_threads = 1,
-        grpc_threads = 1,
-        reuse_http_port = false,
-        reuse_grpc_port = false,
-        http_max_input_bytes = 67_108_864,
-        grpc_max_message_bytes = 2_147_483_647,
-        body_budget_bytes = 4_294_967_296,
-        body_wait_ms = 5_000,
-        inbox_max_calls = 65_536,
-        write_timeout_ms = 60_000,
-        server_header = "charonia".to_owned(),
-        file_descriptor_set = Vec::new(),
-    ))]
-    #[pyo3(text_signature = "(*, http_address='0.0.0.0', http_port=8000, grpc_address='0.0.0.0', grpc_port=8001, \
-        metrics_address='0.0.0.0', metrics_port=8002, http_threads=1, grpc_threads=1, reuse_http_port=False, \
-        reuse_grpc_port=False, http_max_input_bytes=67108864, grpc_max_message_bytes=2147483647, \
-        body_budget_bytes=4294967296, body_wait_ms=5000, inbox_max_calls=65536, write_timeout_ms=60000, \
-        server_header='charonia', file_descriptor_set=b'')")]
-    // One keyword per setting; Python callers never see them by position.
-    #[allow(clippy::too_many_arguments, clippy::fn_params_excessive_bools)]
-    fn new(
-        http_address: String,
-        http_port: Option<u16>,
-        grpc_address: String,
-        grpc_port: Option<u16>,
-        metrics_address: String,
-        metrics_port: Option<u16>,
-        http_threads: usize,
-        grpc_threads: usize,
-        reuse_http_port: bool,
-        reuse_grpc_port: bool,
-        http_max_input_bytes: usize,
-        grpc_max_message_bytes: usize,
-        body_budget_bytes: u64,
-        body_wait_ms: u64,
-        inbox_max_calls: usize,
-        write_timeout_ms: u64,
-        server_header: String,
-        file_descriptor_set: Vec<u8>,
-    ) -> Self {
-        let listen = |address, port: Option<u16>, reuse_port| port.map(|port| Listen { address, port, reuse_port });
-        let options = Options {
-            http: listen(http_address, http_port, reuse_http_port),
-            grpc: listen(grpc_address, grpc_port, reuse_grpc_port),
-            metrics: listen(metrics_address, metrics_port, false),
-            http_threads,
-            grpc_threads,
-            http_max_input_bytes,
-            grpc_max_message_bytes,
-            body_budget_bytes,
-            body_wait_ms,
-            inbox_max_calls,
-            write_timeout_ms,
-            server_header,
-            file_descriptor_set: Bytes::from(file_descriptor_set),
-        };
-        Self { options }
+    #[pyo3(signature = (**settings))]
+    fn new(settings: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        let mut options = Options::default();
+        for (name, value) in settings.into_iter().flat_map(PyDictMethods::iter) {
+            set(&mut options, &name.extract::<String>()?, &value)?;
+        }
+        Ok(Self { options })
     }
+}
+
+/// Each keyword and the setting that it fills; the stub has the same list.
+fn set(options: &mut Options, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
+    macro_rules! fill {
+        ($($keyword:literal => $place:expr,)*) => {
+            match name {
+                $($keyword => $place = value.extract()?,)*
+                "server_header" => options.server_header = value.extract()?,
+                "file_descriptor_set" => options.file_descriptor_set = Bytes::from(value.extract::<Vec<u8>>()?),
+                "grpc_compression_level" => options.grpc_compression = Effort::of_level(&value.extract::<String>()?),
+                _ => return Err(PyTypeError::new_err(format!("'{name}' is no setting of the wire"))),
+            }
+        };
+    }
+    fill! {
+        "http_address" => options.http.address,
+        "http_port" => options.http.port,
+        "grpc_address" => options.grpc.address,
+        "grpc_port" => options.grpc.port,
+        "metrics_address" => options.metrics.address,
+        "metrics_port" => options.metrics.port,
+        "http_threads" => options.http_threads,
+        "grpc_threads" => options.grpc_threads,
+        "reuse_http_port" => options.http.reuse_port,
+        "reuse_grpc_port" => options.grpc.reuse_port,
+        "http_max_input_bytes" => options.http_max_input_bytes,
+        "grpc_max_message_bytes" => options.grpc_max_message_bytes,
+        "body_budget_bytes" => options.body_budget_bytes,
+        "body_wait_ms" => options.body_wait_ms,
+        "inbox_max_calls" => options.inbox_max_calls,
+        "max_connections" => options.max_connections,
+        "idle_timeout_ms" => options.idle_timeout_ms,
+        "read_timeout_ms" => options.read_timeout_ms,
+        "write_timeout_ms" => options.write_timeout_ms,
+        "max_header_bytes" => options.max_header_bytes,
+        "http2_max_control_frames" => options.http2_max_control_frames,
+        "http2_max_streams" => options.http2_max_streams,
+        "request_max_tensors" => options.request.max_tensors,
+        "request_max_parameters" => options.request.max_parameters,
+        "grpc_keepalive_time_ms" => options.grpc_keepalive.time_ms,
+        "grpc_keepalive_timeout_ms" => options.grpc_keepalive.timeout_ms,
+        "grpc_keepalive_permit_without_calls" => options.grpc_keepalive.permit_without_calls,
+        "grpc_min_recv_ping_interval_ms" => options.grpc_keepalive.min_recv_ping_interval_ms,
+        "grpc_max_ping_strikes" => options.grpc_keepalive.max_ping_strikes,
+        "grpc_max_connection_age_ms" => options.grpc_max_connection_age_ms,
+        "grpc_max_connection_age_grace_ms" => options.grpc_max_connection_age_grace_ms,
+    }
+    Ok(())
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use charonia_wire::call::ParsedCall;
 use charonia_wire::datatype::DataType;
+use charonia_wire::options::RequestLimits;
 use charonia_wire::reply::{OutputTensor, Response};
 use charonia_wire::tensor::{decode_request, encode_response};
 
@@ -50,7 +51,7 @@ fn request(datatype: &str, inputs: u32, count: u32, data: &str) -> Bytes {
 }
 
 fn bench_decode(what: &str, elements: u32, body: &Bytes) {
-    let decode = || decode_request("m", "", black_box(body), body.len());
+    let decode = || decode_request("m", "", black_box(body), body.len(), RequestLimits::default());
     assert_eq!(decode().defect, None);
     report(&format!("decode {what}"), elements, best_ns(|| drop(black_box(decode()))));
     let serde = || serde_json::from_slice::<serde_json::Value>(black_box(body));

@@ -5,14 +5,18 @@
 
 pub mod budget;
 pub mod call;
+pub mod connections;
 pub mod control;
 pub mod counters;
 pub mod courier;
 pub mod datatype;
+pub mod frames;
+pub mod guarded;
 pub mod in_hand;
 pub mod inbox;
 pub mod lend;
 pub mod options;
+pub mod pace;
 pub mod reply;
 pub mod server;
 pub mod slot;

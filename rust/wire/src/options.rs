@@ -1,21 +1,31 @@
 //! Everything the wire needs to know, set once at start.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 
-/// Where one front end listens. A port of 0 picks a free one.
+use crate::http::compress::Effort;
+
+/// Where one front end listens. Without a port it does not; a port of 0 picks a free one.
 #[derive(Clone, Debug)]
 pub struct Listen {
     pub address: String,
-    pub port: u16,
+    pub port: Option<u16>,
     /// `SO_REUSEPORT`: several processes may listen on the same port.
     pub reuse_port: bool,
 }
 
+impl Default for Listen {
+    fn default() -> Self {
+        Self { address: "0.0.0.0".to_owned(), port: None, reuse_port: false }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub struct Options {
-    pub http: Option<Listen>,
-    pub grpc: Option<Listen>,
-    pub metrics: Option<Listen>,
+    pub http: Listen,
+    pub grpc: Listen,
+    pub metrics: Listen,
     pub http_threads: usize,
     pub grpc_threads: usize,
     /// Limit of one HTTP body, after inflating.
@@ -26,19 +36,80 @@ pub struct Options {
     /// How long a body waits for a place in the budget before it is refused.
     pub body_wait_ms: u64,
     pub inbox_max_calls: usize,
+    /// Connections of the HTTP and gRPC listeners together; one more takes the place of the one that was idle longest.
+    pub max_connections: usize,
+    /// How long a connection without a request is kept; 0 for as long as its client wants.
+    pub idle_timeout_ms: u64,
+    /// How long a client may take for the head of a request, and for the next part of its body.
+    pub read_timeout_ms: u64,
     /// How long a peer may refuse to read an answer.
     pub write_timeout_ms: u64,
+    /// Names and values of one request's headers, its path included.
+    pub max_header_bytes: usize,
+    /// HTTP/2 frames that bring no data, between two answers.
+    pub http2_max_control_frames: u32,
+    /// Calls in flight on one HTTP/2 connection.
+    pub http2_max_streams: u32,
+    pub request: RequestLimits,
+    pub grpc_keepalive: KeepAlive,
+    /// When a connection's client is sent to a new one; 0 for never. What is in flight then has the grace, 0 for all time.
+    pub grpc_max_connection_age_ms: u64,
+    pub grpc_max_connection_age_grace_ms: u64,
+    /// How hard answers to inferences are compressed for clients that take them so; None for not at all, but for clients
+    /// that compress their requests.
+    pub grpc_compression: Option<Effort>,
     pub server_header: String,
     /// Serialised `FileDescriptorSet` for gRPC reflection; empty for none.
     pub file_descriptor_set: Bytes,
 }
 
+/// How much one inference request may name. Names cost more than their bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestLimits {
+    /// Inputs, and requested outputs.
+    pub max_tensors: usize,
+    /// Parameters of one request, input or output.
+    pub max_parameters: usize,
+    /// One tensor that is written as JSON.
+    pub max_data_bytes: usize,
+}
+
+/// gRPC's keep-alive, by its own names.
+#[derive(Clone, Copy, Debug)]
+pub struct KeepAlive {
+    /// A peer that is silent this long is asked whether it is there.
+    pub time_ms: u64,
+    /// How long it has to answer.
+    pub timeout_ms: u64,
+    /// A client may ask without a call in flight as often as with one; else once in two hours.
+    pub permit_without_calls: bool,
+    /// A client that asks more often without data in between gets a strike.
+    pub min_recv_ping_interval_ms: u64,
+    /// A connection with more strikes ends; 0 for any number.
+    pub max_ping_strikes: u32,
+}
+
+impl Options {
+    /// As `request`, where HTTP's limit of a body holds for a tensor too.
+    pub fn http_request(&self) -> RequestLimits {
+        RequestLimits { max_data_bytes: self.http_max_input_bytes, ..self.request }
+    }
+
+    pub fn read_timeout(&self) -> Duration {
+        Duration::from_millis(self.read_timeout_ms)
+    }
+
+    pub fn write_timeout(&self) -> Duration {
+        Duration::from_millis(self.write_timeout_ms)
+    }
+}
+
 impl Default for Options {
     fn default() -> Self {
         Self {
-            http: None,
-            grpc: None,
-            metrics: None,
+            http: Listen::default(),
+            grpc: Listen::default(),
+            metrics: Listen::default(),
             http_threads: 1,
             grpc_threads: 1,
             http_max_input_bytes: 64 << 20,
@@ -46,9 +117,38 @@ impl Default for Options {
             body_budget_bytes: 4 << 30,
             body_wait_ms: 5_000,
             inbox_max_calls: 65_536,
+            max_connections: 16_384,
+            idle_timeout_ms: 3_600_000,
+            read_timeout_ms: 60_000,
             write_timeout_ms: 60_000,
+            max_header_bytes: 64 << 10,
+            http2_max_control_frames: 10_000,
+            http2_max_streams: 4096,
+            request: RequestLimits::default(),
+            grpc_keepalive: KeepAlive::default(),
+            grpc_max_connection_age_ms: 0,
+            grpc_max_connection_age_grace_ms: 0,
+            grpc_compression: None,
             server_header: "charonia".to_owned(),
             file_descriptor_set: Bytes::new(),
+        }
+    }
+}
+
+impl Default for RequestLimits {
+    fn default() -> Self {
+        Self { max_tensors: 16_384, max_parameters: 4096, max_data_bytes: 64 << 20 }
+    }
+}
+
+impl Default for KeepAlive {
+    fn default() -> Self {
+        Self {
+            time_ms: 7_200_000,
+            timeout_ms: 20_000,
+            permit_without_calls: false,
+            min_recv_ping_interval_ms: 300_000,
+            max_ping_strikes: 2,
         }
     }
 }

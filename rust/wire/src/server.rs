@@ -57,9 +57,7 @@ impl Server {
     /// Bind every listener, then serve all. The error names address and port.
     pub fn start(&self) -> io::Result<()> {
         let options = &self.wire.options;
-        let http = options.http.as_ref().map(bind).transpose()?;
-        let grpc = options.grpc.as_ref().map(bind).transpose()?;
-        let metrics = options.metrics.as_ref().map(bind).transpose()?;
+        let [http, grpc, metrics] = [bind(&options.http)?, bind(&options.grpc)?, bind(&options.metrics)?];
         let port =
             |listener: &Option<TcpListener>| listener.as_ref().and_then(|one| one.local_addr().ok()).map(|a| a.port());
         let ports = Ports { http: port(&http), grpc: port(&grpc), metrics: port(&metrics) };
@@ -117,12 +115,14 @@ impl Drop for Server {
     }
 }
 
-fn bind(listen: &Listen) -> io::Result<TcpListener> {
-    let place = format!("{}:{}", listen.address, listen.port);
+/// None when nothing should listen.
+fn bind(listen: &Listen) -> io::Result<Option<TcpListener>> {
+    let Some(port) = listen.port else { return Ok(None) };
+    let place = format!("{}:{port}", listen.address);
     let named = |error: io::Error| io::Error::new(error.kind(), format!("cannot listen on {place}: {error}"));
-    let mut addresses = (listen.address.as_str(), listen.port).to_socket_addrs().map_err(named)?;
+    let mut addresses = (listen.address.as_str(), port).to_socket_addrs().map_err(named)?;
     let address = addresses.next().ok_or_else(|| named(io::ErrorKind::AddrNotAvailable.into()))?;
-    bind_socket(address, listen.reuse_port).map_err(named)
+    bind_socket(address, listen.reuse_port).map(Some).map_err(named)
 }
 
 fn bind_socket(address: SocketAddr, reuse_port: bool) -> io::Result<TcpListener> {

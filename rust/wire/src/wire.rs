@@ -8,6 +8,7 @@ use tokio::sync::watch;
 
 use crate::budget::Budget;
 use crate::call::Call;
+use crate::connections::Connections;
 use crate::control::ControlInbox;
 use crate::counters::Counters;
 use crate::courier::Wakes;
@@ -39,6 +40,7 @@ pub struct Wire {
     pub control: Arc<ControlInbox>,
     pub table: Table,
     pub budget: Arc<Budget>,
+    pub connections: Arc<Connections>,
     /// Memory for long bodies.
     pub bodies: Arc<Pool>,
     /// What the end waits for.
@@ -54,6 +56,7 @@ impl Wire {
             inbox: Inbox::new(options.inbox_max_calls, Arc::clone(&counters)),
             control: ControlInbox::new(options.inbox_max_calls),
             budget: Budget::new(options.body_budget_bytes, Duration::from_millis(options.body_wait_ms)),
+            connections: Connections::new(options.max_connections),
             bodies: Arc::default(),
             hands: Arc::default(),
             table: Table::default(),

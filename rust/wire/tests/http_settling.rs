@@ -286,7 +286,7 @@ fn shutdown_does_not_wait_for_requests_that_never_come_as_a_whole() {
     for begun in
         ["", "POST /v2/models/m/inf", "POST /v2/models/m/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{"]
     {
-        let server = start(|options| options.grpc = Some(support::local()));
+        let server = start(|options| options.grpc = support::local());
         let ports = server.ports();
         let mut silent = Vec::new();
         for port in [ports.http, ports.grpc] {
@@ -314,8 +314,8 @@ fn two_servers_share_no_port_and_say_which() {
     let server = start(|_| {});
     let port = server.ports().http.unwrap();
     let mut listen = support::local();
-    listen.port = port;
-    let options = charonia_wire::options::Options { http: Some(listen), ..Default::default() };
+    listen.port = Some(port);
+    let options = charonia_wire::options::Options { http: listen, ..Default::default() };
     let error = Server::new(options).start().unwrap_err();
     assert!(error.to_string().contains(&format!("127.0.0.1:{port}")), "{error}");
 }

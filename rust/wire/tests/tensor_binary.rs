@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use charonia_wire::call::ParsedCall;
 use charonia_wire::datatype::DataType;
+use charonia_wire::options::RequestLimits;
 use charonia_wire::status::Code;
 use charonia_wire::tensor::{decode_raw_request, decode_request};
 
@@ -13,7 +14,7 @@ fn input(name: &str, datatype: &str, shape: &str, size: &str) -> String {
 fn decode(inputs: &[String], tail: &[u8]) -> ParsedCall {
     let json = format!(r#"{{"inputs":[{}]}}"#, inputs.join(","));
     let body = Bytes::from([json.as_bytes(), tail].concat());
-    decode_request("m", "", &body, json.len())
+    decode_request("m", "", &body, json.len(), RequestLimits::default())
 }
 
 fn accepted(inputs: &[String], tail: &[u8]) -> ParsedCall {
@@ -55,7 +56,7 @@ fn a_fitting_address_is_not_copied_another_is_copied_once() {
     for padding in 0..8 {
         let head = format!(r#"{{"inputs":[{}]{}}}"#, input("A", "FP64", "[1]", "8"), " ".repeat(padding));
         let body = Bytes::from([head.as_bytes(), &[7; 8]].concat());
-        let call = decode_request("m", "", &body, head.len());
+        let call = decode_request("m", "", &body, head.len(), RequestLimits::default());
         let (data, sent) = (call.inputs[0].data.as_ptr() as usize, body[head.len()..].as_ptr() as usize);
         assert_eq!(data % 8, 0);
         assert_eq!(data == sent, sent % 8 == 0);

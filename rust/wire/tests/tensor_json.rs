@@ -3,12 +3,13 @@
 use bytes::Bytes;
 use charonia_wire::call::{Parameter, ParsedCall};
 use charonia_wire::datatype::DataType;
+use charonia_wire::options::RequestLimits;
 use charonia_wire::status::Code;
 use charonia_wire::tensor::decode_request;
 
 fn decode(json: impl AsRef<[u8]>) -> ParsedCall {
     let json = json.as_ref();
-    decode_request("m", "7", &Bytes::copy_from_slice(json), json.len())
+    decode_request("m", "7", &Bytes::copy_from_slice(json), json.len(), RequestLimits::default())
 }
 
 fn accepted(json: impl AsRef<[u8]>) -> ParsedCall {

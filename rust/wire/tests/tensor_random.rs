@@ -2,6 +2,7 @@
 
 use charonia_wire::call::ParsedCall;
 use charonia_wire::datatype::DataType;
+use charonia_wire::options::RequestLimits;
 use charonia_wire::reply::{OutputTensor, Response};
 use charonia_wire::tensor::{decode_request, encode_response};
 use half::{bf16, f16};
@@ -11,7 +12,7 @@ fn decode_data(datatype: DataType, count: usize, data: &[u8]) -> Result<Vec<u8>,
     let head = format!(r#"{{"inputs":[{{"name":"X","datatype":"{}","shape":[{count}],"data":"#, datatype.name());
     let json = [head.as_bytes(), data, b"}]}"].concat();
     let length = json.len();
-    let call = decode_request("m", "", &json.into(), length);
+    let call = decode_request("m", "", &json.into(), length, RequestLimits::default());
     call.defect.map_or_else(|| Ok(call.inputs[0].data.to_vec()), |failure| Err(failure.message))
 }
 
@@ -198,7 +199,7 @@ proptest! {
 
     #[test]
     fn any_bytes_are_answered(json in prop::collection::vec(any::<u8>(), 0..60), cut in 0_usize..80) {
-        let _ = decode_request("m", "", &json.into(), cut);
+        let _ = decode_request("m", "", &json.into(), cut, RequestLimits::default());
     }
 
     #[test]
@@ -208,7 +209,7 @@ proptest! {
         let position = position.min(json.len() - 1);
         if remove { json.remove(position); } else { json[position] = byte; }
         let length = json.len();
-        let _ = decode_request("m", "", &json.into(), length);
+        let _ = decode_request("m", "", &json.into(), length, RequestLimits::default());
     }
 }
 

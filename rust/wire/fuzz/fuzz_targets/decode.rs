@@ -2,6 +2,7 @@
 #![no_main]
 
 use bytes::Bytes;
+use charonia_wire::options::RequestLimits;
 use charonia_wire::status::Code;
 use charonia_wire::tensor::{check, decode_request};
 use libfuzzer_sys::fuzz_target;
@@ -9,7 +10,7 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|input: (u16, Vec<u8>)| {
     let (tail, body) = input;
     let json_length = body.len().saturating_sub(usize::from(tail));
-    let call = decode_request("m", "1", &Bytes::from(body), json_length);
+    let call = decode_request("m", "1", &Bytes::from(body), json_length, RequestLimits::default());
     match call.defect {
         Some(failure) => assert_eq!(failure.code, Code::INVALID_ARGUMENT),
         None => {

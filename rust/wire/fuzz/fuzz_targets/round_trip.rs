@@ -3,6 +3,7 @@
 
 use bytes::Bytes;
 use charonia_wire::call::ParsedCall;
+use charonia_wire::options::RequestLimits;
 use charonia_wire::reply::{OutputTensor, Response};
 use charonia_wire::tensor::{decode_request, encode_response};
 use libfuzzer_sys::fuzz_target;
@@ -10,7 +11,7 @@ use libfuzzer_sys::fuzz_target;
 const HEAD: &[u8] = br#"{"model_name":"","model_version":"","outputs":"#;
 
 fuzz_target!(|body: &[u8]| {
-    let call = decode_request("m", "1", &Bytes::copy_from_slice(body), body.len());
+    let call = decode_request("m", "1", &Bytes::copy_from_slice(body), body.len(), RequestLimits::default());
     if call.defect.is_some() || call.inputs.iter().any(|input| !input.parameters.is_empty()) {
         return;
     }
@@ -25,7 +26,7 @@ fuzz_target!(|body: &[u8]| {
     let outputs = json.strip_prefix(HEAD).expect("a nameless model");
     let again = [b"{\"inputs\":", outputs].concat();
     let length = again.len();
-    let again = decode_request("m", "1", &again.into(), length);
+    let again = decode_request("m", "1", &again.into(), length, RequestLimits::default());
     assert_eq!(again.defect, None);
     assert_eq!(again.inputs, call.inputs);
 });

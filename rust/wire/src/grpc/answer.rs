@@ -12,6 +12,7 @@ use http_body::{Body, Frame};
 
 use super::compression::ACCEPTED;
 use super::encode::Framed;
+use crate::connections::Unanswered;
 use crate::http::compress::Coding;
 use crate::reply::Failure;
 
@@ -28,8 +29,8 @@ pub enum AnswerBody {
     Message(VecDeque<Bytes>),
     /// The trailers have been sent.
     Ended,
-    /// Messages as they come.
-    Stream(Pin<Box<dyn Body<Data = Bytes, Error = BodyError> + Send>>),
+    /// Messages as they come; the call has no answer until they have ended.
+    Stream(Pin<Box<dyn Body<Data = Bytes, Error = BodyError> + Send>>, Option<Unanswered>),
 }
 
 impl Body for AnswerBody {
@@ -42,7 +43,7 @@ impl Body for AnswerBody {
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         match &mut *self {
             Self::Empty | Self::Ended => Poll::Ready(None),
-            Self::Stream(body) => body.as_mut().poll_frame(context),
+            Self::Stream(body, _) => body.as_mut().poll_frame(context),
             Self::Message(chunks) => {
                 if let Some(chunk) = chunks.pop_front() {
                     return Poll::Ready(Some(Ok(Frame::data(chunk))));
@@ -57,7 +58,7 @@ impl Body for AnswerBody {
         match self {
             Self::Empty | Self::Ended => true,
             Self::Message(_) => false,
-            Self::Stream(body) => body.is_end_stream(),
+            Self::Stream(body, _) => body.is_end_stream(),
         }
     }
 }
@@ -79,6 +80,14 @@ pub fn with_body(body: AnswerBody, coding: Option<Coding>) -> Answer {
         headers.insert("grpc-encoding", HeaderValue::from_static(coding.name()));
     }
     headers.insert("grpc-accept-encoding", ACCEPTED);
+    answer
+}
+
+/// The answer, of a call that counts as unanswered until its last message.
+pub fn with_guard(mut answer: Answer, unanswered: Unanswered) -> Answer {
+    if let AnswerBody::Stream(_, guard) = answer.body_mut() {
+        *guard = Some(unanswered);
+    }
     answer
 }
 

@@ -12,6 +12,7 @@ use super::answer::{self, Answer};
 use super::encode::Framed;
 use super::frame::MessageReader;
 use super::infer::within;
+use super::link::Link;
 use super::service::Front;
 use super::{compression, timeout};
 use crate::control::{ControlCall, RpcCall};
@@ -19,18 +20,18 @@ use crate::reply::Failure;
 use crate::slot::{Reader, Slot};
 use crate::status::Code;
 
-pub async fn answer(front: &Front, parts: Parts, body: Incoming) -> Answer {
+pub async fn answer(front: &Front, link: &Link, parts: Parts, body: Incoming) -> Answer {
     let limit = timeout::of_request(&parts.headers);
     let path = parts.uri.path().to_owned();
-    let work = pin!(ask(front, path, parts.headers, body));
+    let work = pin!(ask(front, link, path, parts.headers, body));
     answer::unary(within(limit, work).await)
 }
 
-async fn ask(front: &Front, path: String, metadata: HeaderMap, body: Incoming) -> Result<Framed, Failure> {
+async fn ask(front: &Front, link: &Link, path: String, metadata: HeaderMap, body: Incoming) -> Result<Framed, Failure> {
     let wire = &front.wire;
     let coding = compression::of_request(&metadata)?;
     let received = MessageReader::new(wire, body).one(wire).await?;
-    let _in_hand = wire.hands.take();
+    let _in_hand = link.in_hand();
     let (message, permit) = received.inflated(coding, wire).await?;
     let slot = Arc::new(Slot::default());
     let cancelled = Arc::new(AtomicBool::new(false));

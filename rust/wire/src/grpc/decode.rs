@@ -12,9 +12,10 @@ use crate::budget::Permit;
 use crate::call::{InputTensor, Parameter, Parameters, ParsedCall, RequestedOutput};
 use crate::datatype::DataType;
 use crate::http::compress::{offload, Coding, OFFLOAD_BYTES};
+use crate::options::RequestLimits;
 use crate::reply::Failure;
-use crate::tensor::aligned;
 use crate::tensor::check::{self, invalid};
+use crate::tensor::{self, aligned};
 use crate::wire::Wire;
 
 /// A received message as a call. Fails only when it is no `ModelInferRequest` at all.
@@ -26,7 +27,7 @@ pub async fn received(
     if received.is_compressed || received.message.len() > OFFLOAD_BYTES {
         return Box::pin(beside(received, coding, wire)).await;
     }
-    Ok((decode(received.message)?, received.permit))
+    Ok((decode(received.message, wire.options.request)?, received.permit))
 }
 
 /// The same for much work, which is not done on an I/O thread.
@@ -35,20 +36,44 @@ async fn beside(received: Received, coding: Option<Coding>, wire: &Wire) -> Resu
     if !permit.grow(weight::of_request(&message)).await {
         return Err(over_budget());
     }
-    let parsed = offload(message.len(), move || decode(message)).await?;
+    let limits = wire.options.request;
+    let parsed = offload(message.len(), move || decode(message, limits)).await?;
     Ok((parsed, permit))
 }
 
-fn decode(message: Bytes) -> Result<ParsedCall, Failure> {
+fn decode(message: Bytes, limits: RequestLimits) -> Result<ParsedCall, Failure> {
     let message = ModelInferRequest::decode(message);
-    message.map(parse).map_err(|error| invalid(format!("the message is not a valid ModelInferRequest: {error}")))
+    let message = message.map_err(|error| invalid(format!("the message is not a valid ModelInferRequest: {error}")))?;
+    Ok(parse(message, limits))
 }
 
-fn parse(message: ModelInferRequest) -> ParsedCall {
+fn parse(message: ModelInferRequest, limits: RequestLimits) -> ParsedCall {
     let ModelInferRequest { model_name, model_version, id, parameters, inputs, outputs, raw_input_contents } = message;
     let mut parsed = ParsedCall { model_name, model_version, id, ..ParsedCall::default() };
-    parsed.defect = fill(&mut parsed, parameters, inputs, outputs, raw_input_contents).err();
+    parsed.defect = check_counts(&inputs, &outputs, &parameters, limits)
+        .and_then(|()| fill(&mut parsed, parameters, inputs, outputs, raw_input_contents))
+        .err();
     parsed
+}
+
+/// Looking for duplicates would take the square of them.
+fn check_counts(
+    inputs: &[InferInputTensor],
+    outputs: &[InferRequestedOutput],
+    parameters: &[ParameterEntry],
+    limits: RequestLimits,
+) -> Result<(), Failure> {
+    for (field, count) in [("inputs", inputs.len()), ("outputs", outputs.len())] {
+        if count > limits.max_tensors {
+            return Err(invalid(tensor::too_many_tensors(field, limits.max_tensors)));
+        }
+    }
+    let inner = inputs.iter().map(|input| &input.parameters).chain(outputs.iter().map(|output| &output.parameters));
+    let most = inner.map(Vec::len).chain([parameters.len()]).max().unwrap_or(0);
+    if most > limits.max_parameters {
+        return Err(invalid(tensor::parameters::too_many(limits.max_parameters)));
+    }
+    Ok(())
 }
 
 fn fill(

@@ -16,6 +16,7 @@ use tokio::sync::{mpsc, watch};
 use super::answer::{self, Answer, AnswerBody, BodyError};
 use super::encode::Framed;
 use super::infer::within;
+use crate::http::compress::Coding;
 use crate::reply::Failure;
 use crate::status::Code;
 use crate::wire::Phase;
@@ -36,8 +37,9 @@ impl Out {
     }
 }
 
-/// An answer whose messages `write` makes, within the client's time limit. Its result becomes the trailers.
-pub fn answer<F>(limit: Option<Duration>, write: impl FnOnce(Out) -> F) -> Answer
+/// An answer whose messages `write` makes, within the client's time limit. Its result becomes the trailers. Messages may
+/// be compressed by `coding`.
+pub fn answer<F>(limit: Option<Duration>, coding: Option<Coding>, write: impl FnOnce(Out) -> F) -> Answer
 where
     F: Future<Output = Result<(), Failure>> + Send + 'static,
 {
@@ -48,7 +50,7 @@ where
         within(limit, writing).await
     });
     let body = Driven { driver: Some(driver), chunks, trailers: None };
-    answer::with_body(AnswerBody::Stream(Box::pin(body)), None)
+    answer::with_body(AnswerBody::Stream(Box::pin(body), None), coding)
 }
 
 /// Resolves when the server wants its connections to end.

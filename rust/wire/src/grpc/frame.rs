@@ -2,15 +2,18 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http_body::Body;
+use http_body::{Body, Frame};
 use hyper::body::Incoming;
 
 use super::compression;
 use crate::budget::Permit;
+use crate::http::body::MAX_TRUSTED_BYTES;
 use crate::http::compress::Coding;
 use crate::http::pool::Buffer;
+use crate::pace::Pace;
 use crate::reply::Failure;
 use crate::status::Code;
 use crate::tensor::check::invalid;
@@ -19,15 +22,15 @@ use crate::wire::Wire;
 /// Flag and length before each message.
 pub const PREFIX_BYTES: usize = 5;
 
-/// A client may announce more than it sends: no more than this is reserved before it comes.
-const MAX_TRUSTED_BYTES: usize = 16 << 20;
-
 /// Reads one message after another from a request body. A message that came in one piece is not copied.
 ///
 /// All that was read is kept here, so a read that is given up may be begun again.
 pub struct MessageReader {
     body: Incoming,
     limit_bytes: usize,
+    pace: Pace,
+    /// Whether the client may take its time between messages.
+    may_rest: bool,
     /// What was received and not used yet.
     piece: Bytes,
     prefix: [u8; PREFIX_BYTES],
@@ -56,6 +59,8 @@ impl MessageReader {
         Self {
             body,
             limit_bytes: wire.options.grpc_max_message_bytes,
+            pace: Pace::new(wire.options.read_timeout()),
+            may_rest: true,
             piece: Bytes::new(),
             prefix: [0; PREFIX_BYTES],
             prefix_filled: 0,
@@ -63,8 +68,9 @@ impl MessageReader {
         }
     }
 
-    /// The message of a unary call.
+    /// The message of a unary call. It should come soon, from its begin.
     pub async fn one(&mut self, wire: &Wire) -> Result<Received, Failure> {
+        self.may_rest = false;
         self.next(wire).await?.ok_or_else(|| invalid("the request has no message"))
     }
 
@@ -148,16 +154,28 @@ impl MessageReader {
     /// Receive the next piece; false when there is none.
     async fn pull(&mut self) -> Result<bool, Failure> {
         loop {
-            match poll_fn(|context| Pin::new(&mut self.body).poll_frame(context)).await {
+            match poll_fn(|context| self.poll_frame(context)).await {
                 None => return Ok(false),
-                Some(Err(error)) => return Err(cut_off(&error)),
+                Some(Err(failure)) => return Err(failure),
                 Some(Ok(frame)) => {
                     if let Some(piece) = frame.into_data().ok().filter(|piece| !piece.is_empty()) {
+                        self.pace.came(piece.len());
                         self.piece = piece;
                         return Ok(true);
                     }
                 }
             }
+        }
+    }
+
+    fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Failure>>> {
+        match Pin::new(&mut self.body).poll_frame(context) {
+            Poll::Ready(frame) => Poll::Ready(frame.map(|frame| frame.map_err(|error| cut_off(&error)))),
+            Poll::Pending if self.may_rest && self.prefix_filled == 0 && self.current.is_none() => {
+                self.pace.rest();
+                Poll::Pending
+            }
+            Poll::Pending => self.pace.poll_late(context).map(|()| Some(Err(too_slow()))),
         }
     }
 }
@@ -185,13 +203,20 @@ fn ended_early(got: usize, expected: usize, what: &str) -> Failure {
 
 #[cold]
 fn too_large(length: usize, limit: usize) -> Failure {
-    let message = format!("received message of {length} bytes is larger than max ({length} vs. {limit})");
+    let message = format!("received message of {length} bytes is larger than max ({length} vs. {limit}). Use --grpc-max-message-size to increase the limit.");
     Failure::new(Code::RESOURCE_EXHAUSTED, message)
 }
 
 #[cold]
+fn too_slow() -> Failure {
+    let message = "the message comes too slowly. Use --read-timeout-secs to give it more time.";
+    Failure::new(Code::DEADLINE_EXCEEDED, message)
+}
+
+#[cold]
 pub fn over_budget() -> Failure {
-    Failure::new(Code::UNAVAILABLE, "the server holds as many bytes of requests as it may; try again later")
+    let message = "the server holds as many bytes of requests as it may (--request-memory-limit); try again later";
+    Failure::new(Code::UNAVAILABLE, message)
 }
 
 #[cold]

@@ -46,7 +46,7 @@ pub async fn watch(front: &Arc<Front>, parts: Parts, body: Incoming) -> Answer {
     }
     let front = Arc::clone(front);
     let limit = timeout::of_request(&parts.headers);
-    driven::answer(limit, move |out| async move {
+    driven::answer(limit, None, move |out| async move {
         let mut phase = front.wire.phase.subscribe();
         let mut table = front.wire.table.subscribe();
         let mut last = None;

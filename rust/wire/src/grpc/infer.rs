@@ -9,10 +9,11 @@ use http::HeaderMap;
 use hyper::body::Incoming;
 
 use super::answer::{self, Answer};
+use super::compression::Packing;
 use super::encode::{self, Framed};
 use super::frame::MessageReader;
+use super::link::Link;
 use super::service::Front;
-use super::stalled::Outbox;
 use super::{compression, decode, timeout};
 use crate::call::{Arrival, Call, Protocol, Request};
 use crate::courier::{Courier, Wakes};
@@ -21,11 +22,11 @@ use crate::slot::{Reader, Slot};
 use crate::status::Code;
 use crate::wire::monotonic_ns;
 
-pub async fn answer(front: &Front, outbox: &Arc<Outbox>, headers: HeaderMap, body: Incoming) -> Answer {
+pub async fn answer(front: &Front, link: &Link, headers: HeaderMap, body: Incoming) -> Answer {
     let limit = timeout::of_request(&headers);
-    let work = pin!(infer(front, headers, body, limit));
+    let work = pin!(infer(front, link, headers, body, limit));
     let framed = within(limit, work).await;
-    answer::unary(framed.map(|framed| Framed { chunks: outbox.track(framed.chunks), ..framed }))
+    answer::unary(framed.map(|framed| Framed { chunks: link.outbox.track(framed.chunks), ..framed }))
 }
 
 /// Run `work` no longer than the client is willing to wait. What it waits for is cancelled when it is dropped.
@@ -49,16 +50,22 @@ pub fn deadline_ns(arrival_ns: u64, limit: Option<Duration>) -> u64 {
     limit.map_or(0, |limit| arrival_ns.saturating_add(u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX)))
 }
 
-async fn infer(front: &Front, headers: HeaderMap, body: Incoming, limit: Option<Duration>) -> Result<Framed, Failure> {
+async fn infer(
+    front: &Front,
+    link: &Link,
+    headers: HeaderMap,
+    body: Incoming,
+    limit: Option<Duration>,
+) -> Result<Framed, Failure> {
     let deadline_ns = deadline_ns(monotonic_ns(), limit);
     let wire = &front.wire;
     let coding = compression::of_request(&headers)?;
     let received = MessageReader::new(wire, body).one(wire).await?;
-    let _in_hand = wire.hands.take();
+    let _in_hand = link.in_hand();
     // What a slow client takes to send its message is not the server's time; its deadline counts all the same.
     let arrival_ns = monotonic_ns();
-    // Who compresses its request wants a compressed answer.
-    let answer_coding = coding.filter(|&coding| received.is_compressed && compression::is_accepted(coding, &headers));
+    let asked = coding.filter(|_| received.is_compressed);
+    let packing = Packing::of_answer(asked, wire.options.grpc_compression, &headers);
     let (parsed, permit) = decode::received(received, coding, wire).await?;
     let arrival = Arrival { protocol: Protocol::Grpc, arrival_ns, deadline_ns, headers, permit: Some(permit) };
     let slot = Arc::new(Slot::default());
@@ -68,9 +75,9 @@ async fn infer(front: &Front, headers: HeaderMap, body: Incoming, limit: Option<
     let reader = Reader(slot);
     wire.submit(call);
     let framed = reader.wait().await?;
-    match answer_coding {
+    match packing {
         None => Ok(framed),
-        Some(coding) => Ok(compression::deflate(coding, framed).await),
+        Some(packing) => Ok(compression::deflate(packing, framed).await),
     }
 }
 

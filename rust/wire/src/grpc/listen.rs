@@ -1,23 +1,25 @@
 //! Accepts gRPC connections and keeps them until the server ends.
 
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::server::conn::http2::Builder;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
+use super::link::Link;
 use super::service::{self, Front};
-use super::stalled::Outbox;
+use crate::connections::Life;
 use crate::courier::Courier;
-use crate::http::listen::drained;
+use crate::guarded::{Guarded, Rules};
+use crate::http::listen::{drained, ACCEPT_PAUSE};
 use crate::http::stalled::Impatient;
+use crate::options::Options;
 use crate::wire::{Phase, Wire};
-
-/// After a failed accept (no descriptors left, mostly) others get the time to end.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// How much a client may send before it was read: a large tensor needs no round trip in between.
 const WINDOW_BYTES: u32 = 16 << 20;
@@ -28,18 +30,8 @@ const MAX_FRAME_BYTES: u32 = 1 << 20;
 /// What a stream may have written that the connection did not send yet.
 const SEND_BUFFER_BYTES: usize = 1 << 20;
 
-/// Calls in flight on one connection.
-const MAX_STREAMS: u32 = 4096;
-
-/// Calls of one connection that their client gave up before they were looked at. A client whose deadlines all pass under
-/// load gives up many at once; what it may have open bounds it anyway.
-const MAX_GIVEN_UP: usize = MAX_STREAMS as usize;
-
-const MAX_HEADER_BYTES: u32 = 64 << 10;
-
-/// A peer that is silent this long is asked whether it is there, and let go if it does not answer.
-const KEEPALIVE: Duration = Duration::from_secs(60);
-const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long a connection may be silent before the kernel asks whether its peer is still there.
+const PROBE_AFTER: Duration = Duration::from_secs(60);
 
 /// Serve until the phase says to stop accepting, then until the last connection has ended, none has a request that is
 /// worth waiting for, or everything must.
@@ -64,45 +56,83 @@ pub async fn serve(wire: Arc<Wire>, listener: TcpListener, courier: Arc<Courier>
 
 async fn accept_all(front: &Arc<Front>, listener: &TcpListener, alive: &mpsc::Sender<()>) {
     loop {
-        match listener.accept().await {
-            Ok((stream, _)) => start(Arc::clone(front), stream, alive.clone()),
-            Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+        if let Ok((stream, _)) = listener.accept().await {
+            start(Arc::clone(front), stream, alive.clone());
+        } else {
+            front.wire.connections.make_room();
+            tokio::time::sleep(ACCEPT_PAUSE).await;
         }
     }
 }
 
 fn start(front: Arc<Front>, stream: TcpStream, alive: mpsc::Sender<()>) {
+    // Closed at once when there is no place for it.
+    let Some(place) = front.wire.connections.admit() else { return };
     // An answer is one write; waiting for more to send would only delay it.
     let _ = stream.set_nodelay(true);
+    let _ = SockRef::from(&stream).set_tcp_keepalive(&TcpKeepalive::new().with_time(PROBE_AFTER));
     tokio::spawn(async move {
         front.wire.counters.open_connections.add(1);
-        keep(&front, stream).await;
+        keep(&front, &place.life, stream).await;
         front.wire.counters.open_connections.sub(1);
-        drop(alive);
+        drop((place, alive));
     });
 }
 
-/// One connection until it ends. When the server exits, the client is told (GOAWAY) and what is in flight is finished.
-async fn keep(front: &Arc<Front>, stream: TcpStream) {
-    let patience = Duration::from_millis(front.wire.options.write_timeout_ms);
-    let stream = TokioIo::new(Impatient::new(stream, patience, &front.wire.hands));
-    let outbox = Arc::new(Outbox::new(&front.wire.hands));
-    let answer = service_fn(|request| service::answer(Arc::clone(front), Arc::clone(&outbox), request));
-    let mut served = std::pin::pin!(builder().serve_connection(stream, answer));
-    let mut phase = front.wire.phase.subscribe();
+/// One connection until it ends. When the server exits, or the connection is old enough, the client is told (GOAWAY)
+/// and what is in flight is finished.
+async fn keep(front: &Arc<Front>, life: &Arc<Life>, stream: TcpStream) {
+    let wire = &front.wire;
+    let options = &wire.options;
+    let patience = options.write_timeout();
+    let stream = Impatient::new(stream, patience, &wire.hands);
+    let stream = Guarded::new(stream, life, options.read_timeout(), Rules::grpc(options));
+    let link = Link::new(life, &wire.hands);
+    let answer = service_fn(|request| service::answer(Arc::clone(front), Arc::clone(&link), request));
+    let mut served = std::pin::pin!(builder(options).serve_connection(TokioIo::new(stream), answer));
+    let mut phase = wire.phase.subscribe();
+    let mut over = std::pin::pin!(life.over(Duration::from_millis(options.idle_timeout_ms)));
+    let mut stalled = std::pin::pin!(link.outbox.stalled(patience));
+    let mut grace = Duration::MAX;
     tokio::select! {
         _ = served.as_mut() => return,
-        () = outbox.stalled(patience) => return,
-        _ = phase.wait_for(|&phase| phase >= Phase::Exiting) => served.as_mut().graceful_shutdown(),
+        () = stalled.as_mut() => return,
+        () = over.as_mut() => return,
+        () = aged(options.grpc_max_connection_age_ms) => {
+            grace = Duration::from_millis(never_as_long(options.grpc_max_connection_age_grace_ms));
+        }
+        _ = phase.wait_for(|&phase| phase >= Phase::Exiting) => {}
     }
+    served.as_mut().graceful_shutdown();
     tokio::select! {
         _ = served => {}
-        () = outbox.stalled(patience) => {}
+        () = stalled => {}
+        () = over => {}
+        () = tokio::time::sleep(grace) => {}
         _ = phase.wait_for(|&phase| phase >= Phase::Closed) => {}
     }
 }
 
-fn builder() -> Builder<TokioExecutor> {
+/// Resolves when a connection is old; never for an age of 0. Those that came at one time do not all end at one time.
+async fn aged(age_ms: u64) {
+    if age_ms == 0 {
+        return std::future::pending().await;
+    }
+    let tenth = age_ms / 10;
+    let spread = RandomState::new().hash_one(0) % (2 * tenth + 1);
+    tokio::time::sleep(Duration::from_millis((age_ms - tenth).saturating_add(spread))).await;
+}
+
+fn never_as_long(limit_ms: u64) -> u64 {
+    if limit_ms == 0 {
+        u64::MAX
+    } else {
+        limit_ms
+    }
+}
+
+fn builder(options: &Options) -> Builder<TokioExecutor> {
+    let keepalive = &options.grpc_keepalive;
     let mut builder = Builder::new(TokioExecutor::new());
     builder
         .timer(TokioTimer::new())
@@ -111,10 +141,11 @@ fn builder() -> Builder<TokioExecutor> {
         .initial_stream_window_size(WINDOW_BYTES)
         .max_frame_size(MAX_FRAME_BYTES)
         .max_send_buf_size(SEND_BUFFER_BYTES)
-        .max_concurrent_streams(MAX_STREAMS)
-        .max_pending_accept_reset_streams(MAX_GIVEN_UP)
-        .max_header_list_size(MAX_HEADER_BYTES)
-        .keep_alive_interval(KEEPALIVE)
-        .keep_alive_timeout(KEEPALIVE_TIMEOUT);
+        .max_concurrent_streams(options.http2_max_streams)
+        // A client whose deadlines all pass under load gives up many calls at once, before they were looked at.
+        .max_pending_accept_reset_streams(options.http2_max_streams as usize)
+        .max_header_list_size(u32::try_from(options.max_header_bytes).unwrap_or(u32::MAX))
+        .keep_alive_interval(Duration::from_millis(keepalive.time_ms))
+        .keep_alive_timeout(Duration::from_millis(keepalive.timeout_ms));
     builder
 }

@@ -10,8 +10,8 @@ use http::{HeaderMap, Request};
 use hyper::body::Incoming;
 
 use super::answer::{self, Answer};
+use super::link::Link;
 use super::reflection::{self, Reflection};
-use super::stalled::Outbox;
 use super::{control, health, infer, stream};
 use crate::courier::Courier;
 use crate::http::service::guarded;
@@ -41,16 +41,24 @@ impl Front {
 pub type Answering = Pin<Box<dyn Future<Output = Result<Answer, Infallible>> + Send>>;
 
 /// Never fails: what goes wrong is an answer, a panic too.
-pub fn answer(front: Arc<Front>, outbox: Arc<Outbox>, request: Request<Incoming>) -> Answering {
+pub fn answer(front: Arc<Front>, link: Arc<Link>, request: Request<Incoming>) -> Answering {
     front.wire.counters.grpc_requests.add(1);
+    let unanswered = link.life.request();
     if !is_grpc(request.headers()) {
         return Box::pin(std::future::ready(Ok(answer::unsupported_media_type())));
     }
     if request.uri().path() == "/inference.GRPCInferenceService/ModelInfer" {
         let (parts, body) = request.into_parts();
-        Box::pin(async move { Ok(settled(&front, pin!(infer::answer(&front, &outbox, parts.headers, body))).await) })
+        Box::pin(async move {
+            let answer = settled(&front, pin!(infer::answer(&front, &link, parts.headers, body))).await;
+            drop(unanswered);
+            Ok(answer)
+        })
     } else {
-        Box::pin(async move { Ok(settled(&front, pin!(dispatch(&front, &outbox, request))).await) })
+        Box::pin(async move {
+            let answer = settled(&front, pin!(dispatch(&front, &link, request))).await;
+            Ok(answer::with_guard(answer, unanswered))
+        })
     }
 }
 
@@ -65,22 +73,22 @@ async fn settled<F: Future<Output = Answer>>(front: &Front, answering: Pin<&mut 
     })
 }
 
-async fn dispatch(front: &Arc<Front>, outbox: &Arc<Outbox>, request: Request<Incoming>) -> Answer {
+async fn dispatch(front: &Arc<Front>, link: &Arc<Link>, request: Request<Incoming>) -> Answer {
     let path = request.uri().path().to_owned();
-    if let Some(reflection) = front.reflection.as_ref().filter(|_| reflection::serves(&path)) {
-        return reflection.answer(request).await;
-    }
     let (parts, body) = request.into_parts();
+    if front.reflection.is_some() && reflection::serves(&path) {
+        return reflection::answer(Arc::clone(front), &parts, body);
+    }
     match path.as_str() {
         "/inference.GRPCInferenceService/ModelStreamInfer" => {
-            stream::answer(Arc::clone(front), Arc::clone(outbox), parts, body)
+            stream::answer(Arc::clone(front), Arc::clone(link), parts, body)
         }
         "/inference.GRPCInferenceService/ServerLive" => health::server(front, parts, body, |table| table.live).await,
         "/inference.GRPCInferenceService/ServerReady" => health::server(front, parts, body, |table| table.ready).await,
         "/inference.GRPCInferenceService/ModelReady" => health::model(front, parts, body).await,
         "/grpc.health.v1.Health/Check" => health::check(front, parts, body).await,
         "/grpc.health.v1.Health/Watch" => health::watch(front, parts, body).await,
-        path if path.starts_with(INFERENCE_SERVICE) => control::answer(front, parts, body).await,
+        path if path.starts_with(INFERENCE_SERVICE) => control::answer(front, link, parts, body).await,
         path => answer::failed(&Failure::new(Code::UNIMPLEMENTED, format!("there is no method {path} on this server"))),
     }
 }

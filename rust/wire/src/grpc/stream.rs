@@ -10,14 +10,16 @@ use http::HeaderMap;
 use hyper::body::Incoming;
 
 use super::answer::{self, Answer};
+use super::compression::Packing;
 use super::driven::{self, Out};
 use super::encode::{self, Framed};
 use super::frame::{MessageReader, Received};
 use super::infer::deadline_ns;
+use super::link::Link;
 use super::service::Front;
-use super::stalled::Outbox;
 use super::{compression, decode, timeout};
 use crate::call::{Arrival, Call, CancelGuard, Protocol, Request};
+use crate::connections::Whole;
 use crate::courier::{Courier, Wakes};
 use crate::http::compress::Coding;
 use crate::in_hand::InHand;
@@ -28,22 +30,25 @@ use crate::wire::monotonic_ns;
 /// Requests of one stream that are not answered yet; more are not read.
 const MAX_IN_FLIGHT: usize = 256;
 
-pub fn answer(front: Arc<Front>, outbox: Arc<Outbox>, parts: Parts, body: Incoming) -> Answer {
+pub fn answer(front: Arc<Front>, link: Arc<Link>, parts: Parts, body: Incoming) -> Answer {
     let coding = match compression::of_request(&parts.headers) {
         Ok(coding) => coding,
         Err(failure) => return answer::failed(&failure),
     };
     let limit = timeout::of_request(&parts.headers);
     let deadline_ns = deadline_ns(monotonic_ns(), limit);
-    let stream = Stream { front, outbox, headers: parts.headers, coding, deadline_ns, waiting: VecDeque::new() };
-    driven::answer(limit, move |out| stream.run(body, out))
+    let packing = Packing::of_answer(coding, front.wire.options.grpc_compression, &parts.headers);
+    let headers = parts.headers;
+    let stream = Stream { front, link, headers, coding, packing, deadline_ns, waiting: VecDeque::new() };
+    driven::answer(limit, packing.map(|packing| packing.coding), move |out| stream.run(body, out))
 }
 
 struct Stream {
     front: Arc<Front>,
-    outbox: Arc<Outbox>,
+    link: Arc<Link>,
     headers: HeaderMap,
     coding: Option<Coding>,
+    packing: Option<Packing>,
     deadline_ns: u64,
     /// The calls that are not answered yet, in order.
     waiting: VecDeque<Waiting>,
@@ -52,7 +57,7 @@ struct Stream {
 struct Waiting {
     reader: Reader<Framed>,
     _cancel_when_dropped: CancelGuard,
-    _in_hand: InHand,
+    _in_hand: (InHand, Whole),
 }
 
 impl Stream {
@@ -71,7 +76,7 @@ impl Stream {
                 biased;
                 framed = wait(first), if first.is_some() => {
                     self.waiting.pop_front();
-                    out.send(Framed { chunks: self.outbox.track(framed.chunks), ..framed }).await;
+                    self.send(framed, &out).await;
                 }
                 next = reader.next(&wire), if may_read => match next {
                     Ok(Some(received)) => end = self.submit(received).await.err().map(Err),
@@ -85,10 +90,18 @@ impl Stream {
         }
     }
 
+    async fn send(&self, framed: Framed, out: &Out) {
+        let framed = match self.packing {
+            Some(packing) => compression::deflate(packing, framed).await,
+            None => framed,
+        };
+        out.send(Framed { chunks: self.link.outbox.track(framed.chunks), ..framed }).await;
+    }
+
     /// Fails when the message is no request at all; then the stream ends after the answers before it.
     async fn submit(&mut self, received: Received) -> Result<(), Failure> {
         let wire = &self.front.wire;
-        let in_hand = wire.hands.take();
+        let in_hand = self.link.in_hand();
         let arrival_ns = monotonic_ns();
         let (parsed, permit) = decode::received(received, self.coding, wire).await?;
         let arrival = Arrival {

@@ -11,6 +11,7 @@ use http::{HeaderValue, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use tokio::sync::mpsc;
 
+use crate::connections::Whole;
 use crate::control::Part;
 use crate::in_hand::InHand;
 use crate::status::Code;
@@ -26,7 +27,7 @@ pub enum AnswerBody {
     /// A header and tensors, each written from where it lies.
     Pieces(VecDeque<Bytes>),
     /// Written by a control handler as it goes; a known length comes from its own header.
-    Parts(mpsc::UnboundedReceiver<Part>, InHand),
+    Parts(mpsc::UnboundedReceiver<Part>, (InHand, Whole)),
 }
 
 /// The peer sees the connection break instead of a body that looks whole.

@@ -28,6 +28,34 @@ impl Coding {
     }
 }
 
+/// How much time compressing may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effort {
+    Low,
+    Medium,
+    High,
+}
+
+impl Effort {
+    /// By the name of its level; None for "none".
+    pub fn of_level(level: &str) -> Option<Self> {
+        match level {
+            "low" => Some(Self::Low),
+            "medium" => Some(Self::Medium),
+            "high" => Some(Self::High),
+            _ => None,
+        }
+    }
+
+    fn compression(self) -> Compression {
+        match self {
+            Self::Low => Compression::fast(),
+            Self::Medium => Compression::default(),
+            Self::High => Compression::best(),
+        }
+    }
+}
+
 pub enum Fault {
     TooLong,
     Broken(String),
@@ -67,11 +95,12 @@ fn read_limited(decoder: impl Read, limit: usize) -> Result<Bytes, Fault> {
 }
 
 /// The pieces of an answer as one compressed piece.
-pub async fn deflate(coding: Coding, pieces: Vec<Bytes>) -> Bytes {
+pub async fn deflate(coding: Coding, effort: Effort, pieces: Vec<Bytes>) -> Bytes {
     let size = pieces.iter().map(Bytes::len).sum();
+    let compression = effort.compression();
     offload(size, move || match coding {
-        Coding::Gzip => write_all(GzEncoder::new(Vec::new(), Compression::fast()), &pieces, GzEncoder::finish),
-        Coding::Deflate => write_all(ZlibEncoder::new(Vec::new(), Compression::fast()), &pieces, ZlibEncoder::finish),
+        Coding::Gzip => write_all(GzEncoder::new(Vec::new(), compression), &pieces, GzEncoder::finish),
+        Coding::Deflate => write_all(ZlibEncoder::new(Vec::new(), compression), &pieces, ZlibEncoder::finish),
     })
     .await
 }

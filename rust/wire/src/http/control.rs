@@ -10,17 +10,18 @@ use tokio::sync::mpsc;
 use super::answer::{self, Answer, AnswerBody};
 use super::body;
 use super::service::Connection;
+use crate::connections::Whole;
 use crate::control::{ControlCall, Head, HttpCall, Part};
 use crate::in_hand::InHand;
 use crate::status::Code;
 
 /// The answer of a control handler. It learns that the client has gone when the answer's body is dropped.
 pub async fn control(connection: &Connection, mut head: Parts, body: Incoming) -> Answer {
-    let (bytes, permit) = match body::read(&connection.wire, &head.headers, body, 0).await {
+    let (bytes, permit) = match body::read(&connection.wire, &head.headers, body, None).await {
         Ok(read) => read,
         Err(refusal) => return refusal,
     };
-    let in_hand = connection.wire.hands.take();
+    let in_hand = connection.in_hand();
     if head.headers.remove(CONTENT_ENCODING).is_some() {
         head.headers.insert(CONTENT_LENGTH, HeaderValue::from(bytes.len()));
     }
@@ -46,7 +47,7 @@ pub async fn control(connection: &Connection, mut head: Parts, body: Incoming) -
     }
 }
 
-fn pass(head: Head, parts: mpsc::UnboundedReceiver<Part>, in_hand: InHand) -> Answer {
+fn pass(head: Head, parts: mpsc::UnboundedReceiver<Part>, in_hand: (InHand, Whole)) -> Answer {
     let mut answer = Response::new(AnswerBody::Parts(parts, in_hand));
     *answer.status_mut() = http::StatusCode::from_u16(head.status).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
     for (name, value) in head.headers {

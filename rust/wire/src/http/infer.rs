@@ -10,11 +10,12 @@ use hyper::body::Incoming;
 
 use super::answer::{self, Answer, AnswerBody};
 use super::body;
-use super::compress::{self, offload, Coding};
+use super::compress::{self, offload, Coding, Effort};
 use super::encode::{Encoded, Sink};
 use super::route::Target;
 use super::service::Connection;
 use crate::call::{Arrival, Call, ParsedCall, Protocol};
+use crate::options::RequestLimits;
 use crate::slot::{Reader, Slot};
 use crate::status::Code;
 use crate::tensor;
@@ -35,12 +36,16 @@ pub async fn infer(connection: &Connection, target: Target, head: Parts, body: I
 async fn submit(connection: &Connection, target: Target, head: Parts, body: Incoming) -> Result<Answer, Answer> {
     let wire = &connection.wire;
     let json_length = json_length(&head.headers)?;
-    let align_at = json_length.unwrap_or(0);
-    let (bytes, permit) = body::read(wire, &head.headers, body, align_at).await?;
-    let _in_hand = wire.hands.take();
+    let (bytes, mut permit) = body::read(wire, &head.headers, body, json_length).await?;
+    let _in_hand = connection.in_hand();
     // What a slow client takes to send its body is not the server's time.
     let arrival_ns = monotonic_ns();
-    let parsed = decode(target, bytes, json_length).await?;
+    let json_bytes = json_length.unwrap_or(bytes.len());
+    let parsed = decode(target, bytes, json_length, wire.options.http_request()).await?;
+    if json_bytes > compress::OFFLOAD_BYTES {
+        // Numbers may be longer than their text, which is forgotten now.
+        body::cover(&parsed, &mut permit).await?;
+    }
     let accepted = compress::accepted(&head.headers);
 
     let slot = Arc::new(Slot::default());
@@ -68,7 +73,12 @@ fn json_length(headers: &HeaderMap) -> Result<Option<usize>, Answer> {
     }
 }
 
-async fn decode(target: Target, bytes: Bytes, json_length: Option<usize>) -> Result<ParsedCall, Answer> {
+async fn decode(
+    target: Target,
+    bytes: Bytes,
+    json_length: Option<usize>,
+    limits: RequestLimits,
+) -> Result<ParsedCall, Answer> {
     let total = bytes.len();
     let json_length = json_length.unwrap_or(total);
     if json_length > total {
@@ -82,7 +92,7 @@ async fn decode(target: Target, bytes: Bytes, json_length: Option<usize>) -> Res
     if json_length == 0 && total > 0 {
         return Ok(tensor::decode_raw_request(&target.model, &target.version, bytes));
     }
-    let work = move || tensor::decode_request(&target.model, &target.version, &bytes, json_length);
+    let work = move || tensor::decode_request(&target.model, &target.version, &bytes, json_length, limits);
     Ok(offload(json_length, work).await)
 }
 
@@ -95,7 +105,7 @@ async fn respond(encoded: Encoded, accepted: Option<Coding>) -> Answer {
         return answer;
     }
     if let Some(coding) = accepted {
-        pieces = [compress::deflate(coding, pieces.into()).await].into();
+        pieces = [compress::deflate(coding, Effort::Low, pieces.into()).await].into();
     }
     let mut answer = Response::new(whole(pieces));
     let headers = answer.headers_mut();

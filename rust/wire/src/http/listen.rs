@@ -14,23 +14,24 @@ use tokio::sync::{mpsc, watch};
 
 use super::service::{self, Connection};
 use super::stalled::Impatient;
+use crate::connections::Place;
 use crate::control::Listener;
 use crate::courier::Courier;
+use crate::guarded::{Guarded, Rules};
 use crate::in_hand::Hands;
 use crate::wire::{Phase, Wire};
 
-/// How long a connection may be silent before the kernel asks whether its peer is still there. Idle connections are
-/// kept as long as their clients want: closing one from this side races with the request that uses it again.
+/// How long a connection may be silent before the kernel asks whether its peer is still there.
 const PROBE_AFTER: Duration = Duration::from_secs(60);
 
-/// After a failed accept (no descriptors left, mostly) others get the time to end.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// After a failed accept (no descriptors left, mostly) the one that gives way gets the time to end.
+pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Windows of HTTP/2: enough for one large tensor in flight.
 const WINDOW_BYTES: u32 = 16 << 20;
 
-/// Requests in flight on one HTTP/2 connection, and those that its client gave up before they were looked at.
-const MAX_STREAMS: u32 = 1024;
+/// What hyper takes for one head at most; the read buffer is as large.
+const MIN_BUFFER_BYTES: usize = 400 << 10;
 
 /// Serve until the phase says to stop accepting, then until the last connection has ended, none has a request that is
 /// worth waiting for, or everything must.
@@ -71,11 +72,14 @@ impl Acceptor {
     fn new(wire: Arc<Wire>, kind: Listener, courier: Arc<Courier>) -> Self {
         let mut builder = Builder::new(TokioExecutor::new());
         // No pipeline_flush: it would keep an answer back until the one after it is there.
-        builder.http1().header_read_timeout(None);
+        // Heads that take too long are the guard's to end: hyper would end idle connections with them.
+        let options = &wire.options;
+        builder.http1().header_read_timeout(None).max_buf_size(MIN_BUFFER_BYTES.max(options.max_header_bytes));
         let mut http2 = builder.http2();
-        http2.initial_connection_window_size(WINDOW_BYTES);
-        http2.initial_stream_window_size(WINDOW_BYTES).max_concurrent_streams(MAX_STREAMS);
-        http2.max_pending_accept_reset_streams(MAX_STREAMS as usize);
+        http2.initial_connection_window_size(WINDOW_BYTES).initial_stream_window_size(WINDOW_BYTES);
+        http2.max_concurrent_streams(options.http2_max_streams);
+        http2.max_pending_accept_reset_streams(options.http2_max_streams as usize);
+        http2.max_header_list_size(u32::try_from(options.max_header_bytes).unwrap_or(u32::MAX));
         let server = HeaderValue::from_str(&wire.options.server_header);
         let server = server.unwrap_or(HeaderValue::from_static("charonia"));
         Self { wire, kind, courier, server, builder }
@@ -83,24 +87,29 @@ impl Acceptor {
 
     async fn accept_all(&self, listener: &TcpListener, alive: &mpsc::Sender<()>) {
         loop {
-            match listener.accept().await {
-                Ok((stream, client)) => self.start(stream, client, alive.clone()),
-                Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+            if let Ok((stream, client)) = listener.accept().await {
+                self.start(stream, client, alive.clone());
+            } else {
+                self.wire.connections.make_room();
+                tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
     }
 
     fn start(&self, stream: TcpStream, client: SocketAddr, alive: mpsc::Sender<()>) {
+        // Closed at once when there is no place for it.
+        let Some(place) = self.wire.connections.admit() else { return };
         // An answer is one write; waiting for more to send would only delay it.
         let _ = stream.set_nodelay(true);
         let _ = SockRef::from(&stream).set_tcp_keepalive(&TcpKeepalive::new().with_time(PROBE_AFTER));
         let wire = Arc::clone(&self.wire);
         let (courier, server) = (Arc::clone(&self.courier), self.server.clone());
-        let connection = Arc::new(Connection { wire, courier, listener: self.kind, client, server });
+        let life = Arc::clone(&place.life);
+        let connection = Arc::new(Connection { wire, courier, life, listener: self.kind, client, server });
         let builder = self.builder.clone();
         tokio::spawn(async move {
             connection.wire.counters.open_connections.add(1);
-            keep(&builder, &connection, stream).await;
+            keep(&builder, &connection, &place, stream).await;
             connection.wire.counters.open_connections.sub(1);
             drop(alive);
         });
@@ -108,15 +117,17 @@ impl Acceptor {
 }
 
 /// One connection until it ends; when the server drains it finishes what is in flight and no more.
-async fn keep(builder: &Builder<TokioExecutor>, connection: &Arc<Connection>, stream: TcpStream) {
+async fn keep(builder: &Builder<TokioExecutor>, connection: &Arc<Connection>, place: &Place, stream: TcpStream) {
     let wire = &connection.wire;
-    let patience = Duration::from_millis(wire.options.write_timeout_ms);
-    let stream = TokioIo::new(Impatient::new(stream, patience, &wire.hands));
+    let options = &wire.options;
+    let stream = Impatient::new(stream, options.write_timeout(), &wire.hands);
+    let stream = Guarded::new(stream, &place.life, options.read_timeout(), Rules::http(options));
     let answer = service_fn(|request| service::serve(Arc::clone(connection), request));
-    let mut served = std::pin::pin!(builder.serve_connection(stream, answer));
+    let mut served = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), answer));
     let mut phase = wire.phase.subscribe();
     tokio::select! {
         _ = served.as_mut() => return,
+        () = place.life.over(Duration::from_millis(options.idle_timeout_ms)) => return,
         _ = phase.wait_for(|&phase| phase >= Phase::Draining) => served.as_mut().graceful_shutdown(),
     }
     let _ = served.await;

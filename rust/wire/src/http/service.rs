@@ -9,14 +9,17 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use http::header::{CONNECTION, SERVER};
-use http::{HeaderValue, Method, Request, Version};
+use http::request::Parts;
+use http::{HeaderValue, Method, Request, StatusCode, Version};
 use hyper::body::Incoming;
 
 use super::answer::{self, Answer};
 use super::route::{route, Route};
 use super::{control, health, infer};
+use crate::connections::{Life, Whole};
 use crate::control::Listener;
 use crate::courier::Courier;
+use crate::in_hand::InHand;
 use crate::status::Code;
 use crate::wire::{Phase, Wire};
 
@@ -24,17 +27,39 @@ use crate::wire::{Phase, Wire};
 pub struct Connection {
     pub wire: Arc<Wire>,
     pub courier: Arc<Courier>,
+    pub life: Arc<Life>,
     pub listener: Listener,
     pub client: SocketAddr,
     pub server: HeaderValue,
 }
 
+impl Connection {
+    /// A request has come as a whole: it is worth waiting for, as long as what this gives lives.
+    pub fn in_hand(&self) -> (InHand, Whole) {
+        (self.wire.hands.take(), self.life.whole())
+    }
+}
+
 /// Answer one request. A panic in a handler becomes a 500 and touches no other request.
-pub async fn serve(connection: Arc<Connection>, request: Request<Incoming>) -> Result<Answer, Infallible> {
+///
+/// Not async itself: the request counts as begun when hyper hands it over.
+pub fn serve(
+    connection: Arc<Connection>,
+    request: Request<Incoming>,
+) -> impl Future<Output = Result<Answer, Infallible>> {
+    let unanswered = connection.life.request();
+    async move {
+        let answer = answer(&connection, request).await;
+        drop(unanswered);
+        Ok(answer)
+    }
+}
+
+async fn answer(connection: &Connection, request: Request<Incoming>) -> Answer {
     let wire = &connection.wire;
     wire.counters.http_requests.add(1);
     let version = request.version();
-    let mut answer = guarded(dispatch(&connection, request)).await.unwrap_or_else(|| {
+    let mut answer = guarded(dispatch(connection, request)).await.unwrap_or_else(|| {
         wire.counters.panics.add(1);
         answer::error(Code::INTERNAL, "the server failed to handle this request")
     });
@@ -43,11 +68,14 @@ pub async fn serve(connection: Arc<Connection>, request: Request<Incoming>) -> R
     if version < Version::HTTP_2 && *wire.phase.borrow() >= Phase::Exiting {
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
     }
-    Ok(answer)
+    answer
 }
 
 async fn dispatch(connection: &Connection, request: Request<Incoming>) -> Answer {
     let (head, body) = request.into_parts();
+    if let Some(refusal) = too_long_a_head(&head, connection.wire.options.max_header_bytes) {
+        return refusal;
+    }
     if connection.listener == Listener::Metrics {
         return control::control(connection, head, body).await;
     }
@@ -62,6 +90,19 @@ async fn dispatch(connection: &Connection, request: Request<Incoming>) -> Answer
         Route::Ready => health::yes_or_no(table.read().ready),
         Route::ModelReady(target) => health::model_ready(&table.read(), &target),
     }
+}
+
+fn too_long_a_head(head: &Parts, limit: usize) -> Option<Answer> {
+    let headers: usize = head.headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+    let target = head.uri.path_and_query().map_or(0, |target| target.as_str().len());
+    (headers + target > limit).then(|| {
+        let message = format!(
+            "the request's path and headers have {} bytes, which exceeds the maximum of {limit}. \
+             Use --max-header-size to increase the limit.",
+            headers + target
+        );
+        answer::error_with(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, &message)
+    })
 }
 
 /// The future's result, or None when it panicked.

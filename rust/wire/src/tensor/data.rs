@@ -37,12 +37,13 @@ pub fn parse(scanner: &mut Scanner<'_>, datatype: DataType, expected: Option<u64
 }
 
 fn elements<T: Element>(scanner: &mut Scanner<'_>, expected: Option<u64>) -> Result<Parsed, Fault> {
-    let mut out: Vec<T> = Vec::with_capacity(capacity(scanner, expected));
+    let most = scanner.limits.max_data_bytes / size_of::<T>();
+    let mut out: Vec<T> = Vec::with_capacity(capacity(scanner, expected).min(most));
     walk(scanner, |scanner| {
-        if !T::read_plain(scanner, &mut out) {
+        if !T::read_plain(scanner, &mut out, most) {
             out.push(T::read(scanner)?);
         }
-        Ok(())
+        check_size(scanner, out.len() <= most)
     })?;
     Ok(Parsed { count: out.len() as u64, bytes: aligned::from_vec(out) })
 }
@@ -52,7 +53,8 @@ fn strings(scanner: &mut Scanner<'_>, expected: Option<u64>) -> Result<Parsed, F
     let mut count = 0;
     walk(scanner, |scanner| {
         count += 1;
-        string(scanner, &mut out)
+        string(scanner, &mut out)?;
+        check_size(scanner, out.len() <= scanner.limits.max_data_bytes)
     })?;
     Ok(Parsed { count, bytes: out.into() })
 }
@@ -69,6 +71,18 @@ fn string(scanner: &mut Scanner<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
         u32::try_from(out.len() - prefix - 4).map_err(|_| Fault::new(start, "the string is 4 GiB or longer"))?;
     out[prefix..prefix + 4].copy_from_slice(&length.to_le_bytes());
     Ok(())
+}
+
+fn check_size(scanner: &Scanner<'_>, fits: bool) -> Result<(), Fault> {
+    if fits {
+        return Ok(());
+    }
+    let limit = scanner.limits.max_data_bytes;
+    let what = format!(
+        "the tensor has a byte_size that exceeds the maximum allowed value of {limit} bytes. \
+         Use --http-max-input-size to increase the limit. It was read"
+    );
+    Err(Fault::new(scanner.at(), what))
 }
 
 /// The expected elements, but never more than the text that is left can hold.
@@ -128,7 +142,7 @@ trait Element: Pod + Send {
     fn read(scanner: &mut Scanner<'_>) -> Result<Self, Fault>;
 
     /// The next elements as far as they are plain numbers that fit; false when the next one is not.
-    fn read_plain(_scanner: &mut Scanner<'_>, _out: &mut Vec<Self>) -> bool {
+    fn read_plain(_scanner: &mut Scanner<'_>, _out: &mut Vec<Self>, _most: usize) -> bool {
         false
     }
 }
@@ -167,8 +181,8 @@ macro_rules! integer_element {
             }
 
             #[inline]
-            fn read_plain(scanner: &mut Scanner<'_>, out: &mut Vec<Self>) -> bool {
-                scanner.plain_numbers(out, |plain| Self::try_from(plain.$wide()?).ok())
+            fn read_plain(scanner: &mut Scanner<'_>, out: &mut Vec<Self>, most: usize) -> bool {
+                scanner.plain_numbers(out, most, |plain| Self::try_from(plain.$wide()?).ok())
             }
         }
     )*};
@@ -191,8 +205,8 @@ impl Element for f32 {
     }
 
     #[inline]
-    fn read_plain(scanner: &mut Scanner<'_>, out: &mut Vec<Self>) -> bool {
-        scanner.plain_numbers(out, Plain::to_f32)
+    fn read_plain(scanner: &mut Scanner<'_>, out: &mut Vec<Self>, most: usize) -> bool {
+        scanner.plain_numbers(out, most, Plain::to_f32)
     }
 }
 
@@ -202,8 +216,8 @@ impl Element for f64 {
     }
 
     #[inline]
-    fn read_plain(scanner: &mut Scanner<'_>, out: &mut Vec<Self>) -> bool {
-        scanner.plain_numbers(out, Plain::to_f64)
+    fn read_plain(scanner: &mut Scanner<'_>, out: &mut Vec<Self>, most: usize) -> bool {
+        scanner.plain_numbers(out, most, Plain::to_f64)
     }
 }
 

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use super::json_string;
 use super::number::{self, Number};
 use super::plain::{self, Plain};
+use crate::options::RequestLimits;
 
 /// Arrays and objects inside one another, the document's own object counted.
 pub const MAX_DEPTH: u32 = 100;
@@ -28,14 +29,15 @@ impl Fault {
 /// A cursor over one JSON document. Copying it is cheap and marks a place to come back to.
 #[derive(Clone, Copy)]
 pub struct Scanner<'a> {
+    pub limits: RequestLimits,
     bytes: &'a [u8],
     at: usize,
     depth: u32,
 }
 
 impl<'a> Scanner<'a> {
-    pub fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, at: 0, depth: 0 }
+    pub fn new(bytes: &'a [u8], limits: RequestLimits) -> Self {
+        Self { limits, bytes, at: 0, depth: 0 }
     }
 
     /// Offset of the next byte that has not been read.
@@ -156,16 +158,16 @@ impl<'a> Scanner<'a> {
     }
 
     /// Append the plain numbers that stand here, separated by commas, as long as `convert` has a value for them.
-    /// Ends behind the last one that was appended. False when there was none.
+    /// Ends behind the last one that was appended, at the latest when `out` has more than `most`. False when there was none.
     #[inline]
-    pub fn plain_numbers<T>(&mut self, out: &mut Vec<T>, convert: impl Fn(Plain) -> Option<T>) -> bool {
+    pub fn plain_numbers<T>(&mut self, out: &mut Vec<T>, most: usize, convert: impl Fn(Plain) -> Option<T>) -> bool {
         let mut end = None;
         let mut at = skip_whitespace(self.bytes, self.at);
         while let Some((value, behind)) = plain::scan(self.bytes, at, &convert) {
             out.push(value);
             end = Some(behind);
             at = skip_whitespace(self.bytes, behind);
-            if self.bytes.get(at) != Some(&b',') {
+            if self.bytes.get(at) != Some(&b',') || out.len() > most {
                 break;
             }
             at = skip_whitespace(self.bytes, at + 1);

@@ -13,7 +13,7 @@ mod json_scan;
 mod json_string;
 mod json_write;
 mod number;
-mod parameters;
+pub mod parameters;
 mod plain;
 mod request;
 mod response;
@@ -21,5 +21,5 @@ mod response;
 pub mod aligned;
 pub mod check;
 
-pub use request::{decode_raw_request, decode_request};
+pub use request::{decode_raw_request, decode_request, too_many_tensors};
 pub use response::{check_output, encode_response, EncodedResponse};

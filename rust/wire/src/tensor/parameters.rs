@@ -17,10 +17,19 @@ pub fn read(scanner: &mut Scanner<'_>) -> Result<Parameters, Fault> {
         let key = text(scanner, &key)?;
         let value = value(scanner, &key)?;
         if !parameters.iter().any(|(known, _)| *known == key) {
+            if parameters.len() == scanner.limits.max_parameters {
+                return Err(Fault::new(scanner.at(), too_many(parameters.len())));
+            }
             parameters.push((key, value));
         }
     }
     Ok(parameters)
+}
+
+/// A sentence for more parameters than may be.
+#[cold]
+pub fn too_many(limit: usize) -> String {
+    format!("there are more than {limit} parameters. Use --request-max-parameters to increase the limit.")
 }
 
 /// Bytes of a JSON string that must be text.

@@ -9,6 +9,7 @@ use super::json_scan::{Fault, Scanner};
 use super::parameters;
 use crate::call::{InputTensor, Parameter, Parameters, ParsedCall, RequestedOutput};
 use crate::datatype::DataType;
+use crate::options::RequestLimits;
 use crate::reply::Failure;
 
 /// What models must not be sent by clients.
@@ -21,11 +22,17 @@ const WIDEST_ITEM: usize = 8;
 ///
 /// Never fails: what is wrong with the body is the call's `defect`. Binary inputs are slices of `body`, copied once only
 /// where their address does not suit their datatype.
-pub fn decode_request(model_name: &str, model_version: &str, body: &Bytes, json_length: usize) -> ParsedCall {
+pub fn decode_request(
+    model_name: &str,
+    model_version: &str,
+    body: &Bytes,
+    json_length: usize,
+    limits: RequestLimits,
+) -> ParsedCall {
     let mut call = empty_call(model_name, model_version);
     let json = &body[..json_length.min(body.len())];
     let tail = body.slice(json.len()..);
-    call.defect = fill(&mut call, model_name, json, tail).err();
+    call.defect = fill(&mut call, model_name, Scanner::new(json, limits), tail).err();
     call
 }
 
@@ -45,7 +52,7 @@ fn empty_call(model_name: &str, model_version: &str) -> ParsedCall {
     ParsedCall { model_name, model_version, ..ParsedCall::default() }
 }
 
-fn fill(call: &mut ParsedCall, model: &str, json: &[u8], tail: Bytes) -> Result<(), Failure> {
+fn fill(call: &mut ParsedCall, model: &str, json: Scanner<'_>, tail: Bytes) -> Result<(), Failure> {
     let mut header = Header { call, model, binary: Vec::new() };
     header.read(json).map_err(|trouble| failure_of(model, trouble))?;
     let binary = header.binary;
@@ -70,8 +77,7 @@ struct Header<'c> {
 }
 
 impl Header<'_> {
-    fn read(&mut self, json: &[u8]) -> Result<(), Trouble> {
-        let mut scanner = Scanner::new(json);
+    fn read(&mut self, mut scanner: Scanner<'_>) -> Result<(), Trouble> {
         let mut seen = Seen::default();
         if scanner.peek() != b'{' {
             return Err(scanner.unexpected("an object with 'inputs'").into());
@@ -89,7 +95,7 @@ impl Header<'_> {
         }
         scanner.finish()?;
         if seen.first(Seen::INPUTS) {
-            return Err(Fault::new(json.len(), "'inputs' is missing").into());
+            return Err(Fault::new(scanner.at(), "'inputs' is missing").into());
         }
         Ok(())
     }
@@ -104,6 +110,7 @@ impl Header<'_> {
         let mut first = true;
         while scanner.next_item(&mut first)? {
             let index = self.call.inputs.len();
+            check_room(scanner, index, "inputs")?;
             expect_object(scanner, "inputs", index)?;
             let HeaderInput { tensor, binary_size } = input::read(scanner, self.model, index)?;
             self.call.inputs.push(tensor);
@@ -117,6 +124,7 @@ impl Header<'_> {
         let mut first = true;
         while scanner.next_item(&mut first)? {
             let index = self.call.outputs.len();
+            check_room(scanner, index, "outputs")?;
             expect_object(scanner, "outputs", index)?;
             let output = output(scanner).map_err(|fault| in_field(&fault, &format!("outputs[{index}]")))?;
             self.call.outputs.push(output);
@@ -161,6 +169,20 @@ fn open_array(scanner: &mut Scanner<'_>, field: &str) -> Result<(), Fault> {
         return Err(in_field(&scanner.unexpected("an array"), field));
     }
     scanner.open(b'[')
+}
+
+fn check_room(scanner: &Scanner<'_>, count: usize, field: &str) -> Result<(), Fault> {
+    let limit = scanner.limits.max_tensors;
+    if count < limit {
+        return Ok(());
+    }
+    Err(Fault::new(scanner.at(), too_many_tensors(field, limit)))
+}
+
+/// A sentence for more inputs or outputs than may be.
+#[cold]
+pub fn too_many_tensors(field: &str, limit: usize) -> String {
+    format!("there are more than {limit} {field}. Use --request-max-tensors to increase the limit.")
 }
 
 fn expect_object(scanner: &mut Scanner<'_>, field: &str, index: usize) -> Result<(), Fault> {

@@ -59,8 +59,8 @@ impl Running {
     }
 
     pub fn with_options(options: Options, mut handler: impl FnMut(Item) + Send + 'static) -> Self {
-        let listen = Listen { address: "127.0.0.1".to_owned(), port: 0, reuse_port: false };
-        let server = Arc::new(Server::new(Options { grpc: Some(listen), ..options }));
+        let listen = Listen { address: "127.0.0.1".to_owned(), port: Some(0), reuse_port: false };
+        let server = Arc::new(Server::new(Options { grpc: listen, ..options }));
         server.start().expect("a free port");
         let ready = Entry { ready: true, route: 0 };
         let loading = Entry { ready: false, route: 0 };

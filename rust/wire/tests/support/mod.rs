@@ -20,12 +20,12 @@ use charonia_wire::table::{Entry, Published};
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
 pub fn local() -> Listen {
-    Listen { address: "127.0.0.1".to_owned(), port: 0, reuse_port: false }
+    Listen { address: "127.0.0.1".to_owned(), port: Some(0), reuse_port: false }
 }
 
 /// A running server that listens for HTTP, with model `m` ready and model `cold` not.
 pub fn start(change: impl FnOnce(&mut Options)) -> Server {
-    let mut options = Options { http: Some(local()), ..Options::default() };
+    let mut options = Options { http: local(), ..Options::default() };
     change(&mut options);
     let server = Server::new(options);
     server.start().unwrap();
