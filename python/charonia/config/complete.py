@@ -55,10 +55,10 @@ def complete_from_model(
     completed.CopyFrom(config)
     done: list[Completion] = []
     if leaves_open(config):
-        tensors = (*inputs, *outputs)
+        used = _used_outputs(config, outputs)
         if config.max_batch_size == 0 and "max_batch_size" not in places:
-            _choose_max_batch_size(completed, inputs, outputs, default_max_batch_size, done)
-        if completed.max_batch_size > 1 and all(tensor.can_batch for tensor in tensors):
+            _choose_max_batch_size(completed, inputs, used, default_max_batch_size, done)
+        if completed.max_batch_size > 1 and all(tensor.can_batch for tensor in (*inputs, *used)):
             _add_dynamic_batching(completed, done)
         _Filler(completed, model_file, done).fill(inputs, outputs)
         done += normalize(completed)
@@ -72,6 +72,12 @@ def leaves_open(config: ModelConfig) -> bool:
         return True
     ios: list[Io] = [*config.input, *config.output]
     return any(io.data_type == 0 or not io.dims for io in ios)
+
+
+def _used_outputs(config: ModelConfig, outputs: Sequence[ModelTensor]) -> Sequence[ModelTensor]:
+    """Those that the configuration lists, all when it lists none."""
+    listed = {io.name for io in config.output}
+    return [tensor for tensor in outputs if not listed or tensor.name in listed]
 
 
 def _choose_max_batch_size(

@@ -76,8 +76,10 @@ class _Check:
         must_have_all: bool,
     ) -> None:
         known = {tensor.name for tensor in tensors}
+        there = {io.name for io in (self._config.output if kind == "input" else self._config.input)}
         here = {io.name for io in ios}
-        missing = [each for each in tensors if each.name not in here | given and not each.optional]
+        swapped = there - {tensor.name for tensor in other_side}  # stands on the wrong side, which is said there
+        missing = [each for each in tensors if each.name not in here | given | swapped and not each.optional]
         for index, io in enumerate(ios):
             if io.name not in known and io.name not in self._scattered:
                 meant = self._unknown_name(kind, f"{kind}[{index}].name", io.name, missing, tensors, other_side)
@@ -101,7 +103,8 @@ class _Check:
         text = f"{self._file} has no {kind} '{name}'; its {kind}s are {', '.join(names) or 'none'}"
         if any(tensor.name == name for tensor in other_side):
             other = "output" if kind == "input" else "input"
-            self.report.error(path, text, f"'{name}' is an {other} of the model: move it there")
+            remedy = f"'{name}' is an {other} of the model: move it from {kind} to {other}"
+            self.report.error(path, text, remedy)
             return ""
         open_names = [tensor.name for tensor in missing]
         near = get_close_matches(name, open_names, 1, 0.5) or (open_names if len(open_names) == 1 else [])

@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 
 from charonia.config.contradict_dims import as_field
-from charonia.config.model_tensor import ModelTensor
-from charonia.config.schema import ModelConfig
+from charonia.config.model_tensor import ModelTensor, fits
+from charonia.config.schema import ModelConfig, ModelInput, ModelOutput
 from charonia.core.datatypes import DATATYPES
 from charonia.core.text import printable
 
 _MOST_TENSORS = 24
 """More of them are not copied by hand."""
+_USUAL_BATCH_SIZE = 8
 
 
 def fitting_lines(
@@ -24,11 +25,21 @@ def fitting_lines(
     tensors = (*inputs, *chosen)
     if len(tensors) > _MOST_TENSORS:
         return ""
-    size = config.max_batch_size if all(tensor.can_batch for tensor in tensors) else 0
+    size = _batch_size(config, tensors) if all(tensor.can_batch for tensor in tensors) else 0
     lines = [f"what fits {model_file}:", f"  max_batch_size: {size}"]
     lines += [f"  input {_block(tensor, size)}" for tensor in inputs if not tensor.optional or _has(config, tensor)]
     lines += [f"  output {_block(tensor, size)}" for tensor in chosen]
     return "\n".join(f"    {printable(line)}" for line in lines)
+
+
+def _batch_size(config: ModelConfig, tensors: Sequence[ModelTensor]) -> int:
+    """Dims without the batch dimension say that batching is wanted, also where max_batch_size was forgotten."""
+    if config.max_batch_size > 0:
+        return config.max_batch_size
+    dims = {tensor.name: tensor.dims for tensor in tensors}
+    ios: list[ModelInput | ModelOutput] = [*config.input, *config.output]
+    forgotten = any(io.dims and fits(io.dims, dims.get(io.name, ())[1:]) for io in ios)
+    return _USUAL_BATCH_SIZE if forgotten else 0
 
 
 def written_type(tensor: ModelTensor) -> str:

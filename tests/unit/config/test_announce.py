@@ -145,6 +145,15 @@ def test_lines_that_fit_a_model_which_does_not_batch() -> None:
     assert config.max_batch_size == 0
 
 
+def test_lines_that_fit_when_only_the_batch_size_was_forgotten() -> None:
+    io = '{ name: "X" data_type: TYPE_FP32 dims: 4 }'
+    found = fails(f"input {io} output {io}", ModelTensor("X", "FP32", (-1, 4)))
+    assert found[-1].snippet.split("\n")[1:3] == [
+        "      max_batch_size: 8",
+        '      input { name: "X" data_type: TYPE_FP32 dims: [4] }',
+    ]
+
+
 def test_a_model_with_endless_inputs_has_no_such_lines() -> None:
     many = [ModelTensor(f"X{number}", "FP32", (-1,)) for number in range(30)]
     assert all(finding.snippet == "" for finding in fails('input { name: "Y" }', *many))

@@ -116,7 +116,16 @@ def test_an_input_too_many() -> None:
 def test_an_output_among_the_inputs() -> None:
     text = f'{batched("[ 3, 224, 224 ]")}\ninput {{ name: "scores" data_type: TYPE_FP32 dims: 1 }}'
     (found,) = check(text, [IMAGE], [SCORES])
-    assert found.endswith("'scores' is an output of the model: move it there")
+    assert found.endswith("'scores' is an output of the model: move it from input to output")
+
+
+def test_inputs_and_outputs_that_are_swapped_are_said_once_each() -> None:
+    text = (
+        'input { name: "scores" data_type: TYPE_FP32 dims: 1 }\noutput { name: "image" data_type: TYPE_FP32 dims: 1 }'
+    )
+    first, second = check(text, [IMAGE], [SCORES])
+    assert first.endswith("move it from input to output")
+    assert second.endswith("move it from output to input")
 
 
 def test_all_contradictions_at_once_each_with_its_place() -> None:

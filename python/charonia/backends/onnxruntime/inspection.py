@@ -86,7 +86,7 @@ def _external(path: Path, external: Iterable[ExternalData]) -> Iterable[Finding]
 def _carried(path: Path, config: ModelConfig, header: Header) -> Iterable[Finding]:
     """Tensors of types that no datatype of the protocol can carry."""
     inputs, outputs = header.signature()
-    used = tensor_names(config)
+    used = {io.name for io in config.output}
     for kind, tensors in (("input", inputs), ("output", outputs)):
         for tensor in tensors:
             if not tensor.datatype and (kind == "input" or not used or tensor.name in used):
@@ -149,7 +149,12 @@ def _signature(config: ModelConfig, header: Header) -> Signature | None:
         for each in header.inputs
         if each.name in header.initializers and each.name in used
     ]
-    shown = [each for each in outputs if not used or each.name in used]
+    listed = {each.name for each in outputs if each.name in used}
+    shown = [
+        each
+        for each in outputs
+        if not listed or each.name in listed or (each.datatype and each.name not in header.shapeless)
+    ]
     known = [_with_shape(config, each, header) for each in (*inputs, *optional, *shown)]
     if any(each is None for each in known):
         return None

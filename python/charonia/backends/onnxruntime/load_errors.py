@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 
 from charonia.backends.onnxruntime.broken import why_broken
+from charonia.backends.onnxruntime.runtime import installed_packages
 from charonia.core.errors import BackendError, CharoniaError, InvalidArgumentError
 
 # ONNX Runtime writes the place in its own sources before the message, and its status before that.
@@ -35,6 +37,11 @@ def load_error(error: Exception, model: str, path: Path) -> CharoniaError:
     return BackendError(f"{head}: {clean(error)}")
 
 
+def _version() -> str:
+    """` 1.20.0`, or nothing when no package of it is known."""
+    return next((f" {metadata.version(name)}" for name in installed_packages()), "")
+
+
 def _missing_weights(match: re.Match[str], path: Path) -> str:
     name = Path(match[1]).name
     return (
@@ -52,14 +59,14 @@ def _short_weights(match: re.Match[str], path: Path) -> str:
 
 def _new_opset(match: re.Match[str], path: Path) -> str:
     return (
-        f"it uses opset {match[1]} of {match[2]}, the installed ONNX Runtime knows opsets up to {match[3]}: "
-        f"pip install --upgrade onnxruntime, or export the model with opset {match[3]} or older"
+        f"it uses opset {match[1]} of {match[2]}, the installed ONNX Runtime{_version()} knows opsets up to "
+        f"{match[3]}: pip install --upgrade onnxruntime, or export the model with opset {match[3]} or older"
     )
 
 
 def _new_format(match: re.Match[str], path: Path) -> str:
     return (
-        f"its format is IR version {match[1]}, the installed ONNX Runtime reads versions up to {match[2]}: "
+        f"its format is IR version {match[1]}, the installed ONNX Runtime{_version()} reads versions up to {match[2]}: "
         "pip install --upgrade onnxruntime, or export the model anew with an older onnx package"
     )
 

@@ -37,15 +37,19 @@ def signature_of(session: Any, model: str, used: Sequence[str] = ()) -> Signatur
     """What `session` takes and gives.
 
     Args:
-        used: names of the tensors that the configuration lists; others may have types that can't be served.
+        used: names of the tensors that the configuration lists. Where it lists outputs, others may have types that
+            can't be served: those are left out.
 
     Raises:
         UnsupportedError: a tensor has a type that is no KServe datatype (a sequence, a map, a float of 8 bits).
     """
     inputs = [_tensor(node, "input", model) for node in session.get_inputs()]
     optional = [_tensor(node, "input", model, optional=True) for node in _overridable(session, used)]
-    nodes = [node for node in session.get_outputs() if not used or node.name in used]
-    outputs = [_tensor(node, "output", model) for node in nodes]
+    nodes = session.get_outputs()
+    listed = {node.name for node in nodes if node.name in used}
+    outputs = [
+        _tensor(node, "output", model) for node in nodes if not listed or node.name in listed or node.type in _DATATYPES
+    ]
     return Signature((*inputs, *optional), tuple(outputs))
 
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from charonia.backends.base import InstanceSpec, ModelContext
+from charonia.backends.missing_file import missing_file
 from charonia.backends.python.environment import Environment
 from charonia.config.json_form import config_to_json_text
-from charonia.core.errors import NotFoundError
 
 DEFAULT_MODEL_FILE = "model.py"
 
@@ -51,9 +51,7 @@ def find_files(context: ModelContext, backend_file: Path | None) -> ModelFiles:
         )
     path = context.version_dir / (context.config.default_model_filename or DEFAULT_MODEL_FILE)
     if not path.is_file():
-        raise NotFoundError(
-            f"model '{context.name}' version {context.version}: expected its Python code in {path}, no such file"
-        )
+        raise missing_file(context.name, path, context.model_dir, context.version_dir)
     folders = tuple(dict.fromkeys((path.parent, context.version_dir, context.model_dir)))
     return ModelFiles(path, str(context.version), folders, context.version_dir)
 

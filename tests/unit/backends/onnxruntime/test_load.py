@@ -6,6 +6,7 @@ from typing import Any
 
 import onnx
 import onnx_models
+import onnxruntime
 import pytest
 
 from charonia.backends.onnxruntime import OnnxRuntimeBackend, runtime
@@ -17,6 +18,7 @@ from charonia.core.errors import (
     UnsupportedError,
 )
 
+VERSION = f"ONNX Runtime {onnxruntime.__version__}"
 CONFIG = 'name: "m" backend: "onnxruntime" '
 _IO = "data_type: TYPE_FP32 dims: [ -1 ]"
 PAIR = f'input {{ name: "INPUT0" {_IO} }} output {{ name: "OUTPUT0" {_IO} }}'
@@ -108,8 +110,8 @@ def _unknown_operator(model: onnx.ModelProto) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (_too_new_opset, ["opset 99 of ai.onnx", "pip install --upgrade onnxruntime"]),
-        (_too_new_format, ["IR version 99", "pip install --upgrade onnxruntime"]),
+        (_too_new_opset, ["opset 99 of ai.onnx", VERSION, "opsets up to", "pip install --upgrade onnxruntime"]),
+        (_too_new_format, ["IR version 99", VERSION, "versions up to", "pip install --upgrade onnxruntime"]),
         (_unknown_operator, ["operator 'Frobnicate'", "op_library_filename"]),
     ],
 )
@@ -156,6 +158,21 @@ def test_a_configuration_that_contradicts_the_model(
     assert isinstance(error, InvalidArgumentError)
     assert words in str(error)
     assert "model.onnx" in str(error)
+
+
+def test_names_of_outputs_are_known_also_to_a_configuration_that_has_them_all_wrong(
+    tmp_path: Path, load_fails: Any
+) -> None:
+    onnx_models.save(onnx_models.identity("FP32", ["N", 16]), tmp_path, "m")
+    error = load_fails('input { name: "INPUT0" } output { name: "OUTPUT" data_type: TYPE_FP32 dims: [ -1, 16 ] }')
+    assert "model.onnx has no output 'OUTPUT'; its outputs are OUTPUT0; write name: \"OUTPUT0\"" in str(error)
+
+
+def test_a_configuration_that_lists_only_inputs_gets_its_outputs(tmp_path: Path, context_for: Any, parse: Any) -> None:
+    onnx_models.save(onnx_models.identity("FP32", ["N", 16]), tmp_path, "m")
+    text = f'{CONFIG} max_batch_size: 4 input {{ name: "INPUT0" data_type: TYPE_FP32 dims: [ 16 ] }}'
+    config = OnnxRuntimeBackend().complete_config(context_for(parse(text)))
+    assert [(io.name, list(io.dims)) for io in config.output] == [("OUTPUT0", [16])]
 
 
 def test_runtime_not_installed(monkeypatch: pytest.MonkeyPatch, context_for: Any, parse: Any, tmp_path: Path) -> None:

@@ -150,8 +150,8 @@ CONTRADICTIONS = [
     ),
     (
         'config.set_model_transaction_policy({"decoupled": True})',
-        "m/config.pbtxt:3:28: model 'm': auto_complete_config sets decoupled True, but the configuration says False, in "
-        "{model}:8; write decoupled: true, or change that line of the model",
+        "m/config.pbtxt:3:28: model 'm': auto_complete_config sets decoupled True, but the configuration says False, "
+        "in {model}:8; write decoupled: true, or change that line of the model",
     ),
 ]
 
@@ -161,7 +161,8 @@ def test_a_contradiction_shows_both_sides_and_both_places(workshop, form, body, 
     """Which line of the configuration, which line of the model, and what to write in which."""
     text = (
         'max_batch_size: 2\ninput { name: "X"  data_type: TYPE_FP32 dims: [ 4 ] }\n'
-        f'model_transaction_policy {{ decoupled: false }}\nparameters {{ key: "execution" value {{ string_value: "{form}" }} }}'
+        "model_transaction_policy { decoupled: false }\n"
+        f'parameters {{ key: "execution" value {{ string_value: "{form}" }} }}'
     )
     document = parse_pbtxt(text, "m/config.pbtxt")
     document.config.name = "m"

@@ -190,7 +190,7 @@ def test_a_print_flood_does_not_stop_the_model(serve, capfd):
 def test_no_model_file(workshop, form):
     workshop.write(GOOD)
     (workshop.folder / "m" / "1" / "model.py").unlink()
-    with pytest.raises(NotFoundError, match=r"model 'm' version 1: expected its Python code in .*model\.py"):
+    with pytest.raises(NotFoundError, match=r"model 'm' has no 'model.py' in '.*/m/1': the folder is empty"):
         workshop.backend.load(workshop.context(form=form))
 
 
