@@ -1,6 +1,5 @@
 """The model repository: what is in it, and loading and unloading by request."""
 
-from charonia.control.names import check_model_name
 from charonia.control.ports import IndexEntry, ModelControl, Models
 from charonia.core.errors import UnsupportedError
 from charonia.core.overrides import NO_OVERRIDES, LoadOverrides
@@ -21,13 +20,11 @@ class Repository:
         return tuple(entry for entry in self._models().index() if not ready_only or entry.state == READY)
 
     def load(self, name: str, overrides: LoadOverrides = NO_OVERRIDES) -> None:
-        """Raises InvalidArgumentError for a name that no model can have, else as `ModelControl.load`."""
-        check_model_name(name)
+        """Raises as `ModelControl.load`."""
         self._control.load(name, overrides)
 
     def unload(self, name: str, dependents: bool = False) -> None:
-        """Raises InvalidArgumentError for a name that no model can have, else as `ModelControl.unload`."""
-        check_model_name(name)
+        """Raises as `ModelControl.unload`."""
         self._control.unload(name, dependents)
 
 

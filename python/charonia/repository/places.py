@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from unicodedata import category
 
 from charonia.core.errors import InvalidArgumentError, NotFoundError, UnsupportedError
 from charonia.core.text import printable, shown
@@ -80,11 +81,11 @@ def check_model_name(name: str) -> None:
 
 def _why_no_name(name: str) -> str:
     if not name.strip():
-        return "model name cannot be empty"
-    if "/" in name or name in (".", ".."):
+        return "Model name cannot be empty"
+    if "/" in name or name.strip() in (".", ".."):
         return "model name must not contain path traversal characters: no '/', and not '.' or '..' alone"
-    if any(ord(each) < 32 or ord(each) == 127 for each in name):
-        return "it has control characters"
+    if any(category(each) in ("Cc", "Cs") for each in name):
+        return "it has control characters, or bytes that are no text"
     if len(name.encode(errors="surrogateescape")) > _MAX_NAME_BYTES:
         return f"it is longer than {_MAX_NAME_BYTES} bytes"
     return ""

@@ -3,7 +3,7 @@ import pytest
 from charonia.control.absent import Feature
 from charonia.control.metadata import TRITON_VERSION, TensorMetadata
 from charonia.control.repository import no_repository
-from charonia.core.errors import InvalidArgumentError, NotFoundError, UnsupportedError
+from charonia.core.errors import NotFoundError, UnsupportedError
 from charonia.core.overrides import LoadOverrides
 from charonia.observe.statistics import BatchStatistics, Duration
 
@@ -101,30 +101,6 @@ def test_load_and_unload_reach_the_control(handlers, control):
         ("unload", "id", True),
         ("unload", "id", False),
     ]
-
-
-@pytest.mark.parametrize("action", ["load", "unload"])
-@pytest.mark.parametrize(
-    "name", ["a/b", "../x", "..", ".", "a\\b", "a\nb", "\x00", "\x1b[31m", "\udcff", "x" * 256, "ä" * 128]
-)
-def test_a_name_that_no_folder_can_have_is_refused(handlers, control, action, name):
-    with pytest.raises(InvalidArgumentError, match="can't be the name of a model") as caught:
-        getattr(handlers.repository, action)(name)
-    assert len(str(caught.value)) < 400
-    assert not control.calls
-
-
-@pytest.mark.parametrize("action", ["load", "unload"])
-def test_an_empty_name_is_refused(handlers, control, action):
-    with pytest.raises(InvalidArgumentError, match="Model name cannot be empty"):
-        getattr(handlers.repository, action)("")
-    assert not control.calls
-
-
-@pytest.mark.parametrize("name", ["a b", "ünïcode", "a.b", "..a", "x" * 255, "a%2Fb", "模型"])
-def test_every_other_name_is_a_name(handlers, control, name):
-    handlers.repository.load(name)
-    assert control.calls[0][1] == name
 
 
 def test_a_repository_can_not_be_picked():

@@ -140,18 +140,6 @@ def test_index(ask):
             Code.UNIMPLEMENTED,
             "repository_name",
         ),
-        (
-            "RepositoryModelLoad",
-            schema.RepositoryModelLoadRequest(),
-            Code.INVALID_ARGUMENT,
-            "Model name cannot be empty",
-        ),
-        (
-            "RepositoryModelUnload",
-            schema.RepositoryModelUnloadRequest(model_name="../id"),
-            Code.INVALID_ARGUMENT,
-            "can't be the name of a model",
-        ),
         ("SystemSharedMemoryStatus", b"", Code.UNIMPLEMENTED, "system shared memory"),
         ("CudaSharedMemoryRegister", b"", Code.UNIMPLEMENTED, "CUDA shared memory"),
         ("TraceSetting", b"", Code.UNIMPLEMENTED, "trace settings"),
