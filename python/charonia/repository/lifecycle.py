@@ -146,7 +146,7 @@ class ModelLifecycle(Generic[V]):
             self._touched.add(name)
         if not records:
             return  # it was replaced or unloaded meanwhile
-        self._log.error(f"model '{name}' version {records[0].version} is UNAVAILABLE from now on: {reason}")
+        self._log.about(name).error(f"model '{name}' version {records[0].version} is UNAVAILABLE from now on: {reason}")
         self._publication.show()
         loaded.retire()
         loaded.stop(_CONDEMNED_STOP_S)
@@ -192,7 +192,7 @@ class ModelLifecycle(Generic[V]):
 
     def _refuse(self, name: str, reason: str) -> None:
         """A model that can't be loaded keeps what it has."""
-        self._log.error(f"failed to load '{name}': {reason}")
+        self._log.about(name).error(f"failed to load '{name}': {reason}")
         model = self._models[name]
         if not any(record.loaded for record in model.versions.values()):
             model.versions, model.reason = {}, reason
@@ -210,7 +210,7 @@ class ModelLifecycle(Generic[V]):
         """Load or update one version."""
         try:
             if version in attempt.fresh:
-                self._log.info(f"loading: {attempt.name}:{version}")
+                self._log.about(attempt.name).info(f"loading: {attempt.name}:{version}")
                 attempt.fresh[version].loaded = self._tried(attempt.name, version, attempt.plan)
             elif (served := attempt.kept[version].loaded) is not None:
                 attempt.updates.append(attempt.plan.update(version, served))
@@ -218,11 +218,11 @@ class ModelLifecycle(Generic[V]):
             attempt.fail(version, str(error))
         except Exception as error:
             attempt.fail(version, f"{type(error).__name__}: {error}")
-            self._log.error(
+            self._log.about(attempt.name).error(
                 f"loading '{attempt.name}' version {version} failed by a bug of the server or of its backend"
             )
             with suppress(Exception):
-                self._log.error(_traceback(error))
+                self._log.about(attempt.name).error(_traceback(error))
         with self._lock:
             attempt.left -= 1
             last = attempt.left == 0
@@ -238,7 +238,7 @@ class ModelLifecycle(Generic[V]):
             except CharoniaError as error:
                 if not left:
                     raise
-                self._log.warning(f"'{name}' version {version} failed to load, trying again: {error}")
+                self._log.about(name).warning(f"'{name}' version {version} failed to load, trying again: {error}")
         raise AssertionError("not reached")
 
     def _finish(self, attempt: Attempt[V]) -> None:
@@ -257,7 +257,7 @@ class ModelLifecycle(Generic[V]):
         else:
             self._publication.announce()
         if attempt.work:
-            self._log.info(f"successfully loaded '{attempt.name}'")
+            self._log.about(attempt.name).info(f"successfully loaded '{attempt.name}'")
         for update in attempt.updates:
             update.commit()
         self._retire(attempt.name, replaced)
@@ -265,7 +265,7 @@ class ModelLifecycle(Generic[V]):
 
     def _give_up(self, attempt: Attempt[V]) -> None:
         for version, reason in sorted(attempt.failures.items()):
-            self._log.error(f"failed to load '{attempt.name}' version {version}: {reason}")
+            self._log.about(attempt.name).error(f"failed to load '{attempt.name}' version {version}: {reason}")
         for update in attempt.updates:
             update.discard()
         with self._lock:
@@ -311,7 +311,7 @@ class ModelLifecycle(Generic[V]):
                 record.state, record.reason = State.UNAVAILABLE, UNLOADED
             self._touched.add(name)
         if stopped and first:
-            self._log.info(f"successfully unloaded '{name}' version {record.version}")
+            self._log.about(name).info(f"successfully unloaded '{name}' version {record.version}")
         self._publication.announce()
         return stopped
 
