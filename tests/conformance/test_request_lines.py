@@ -41,7 +41,8 @@ def serving(tmp_path_factory):
         """
     )
     path = folder / "server.log"
-    with Server(models, http_port=0, grpc_port=0, log_file=str(path), log_info=False) as server:
+    explicit = {"model_control_mode": "explicit", "load_model": ["*"]}
+    with Server(models, http_port=0, grpc_port=0, log_file=str(path), log_info=False, **explicit) as server:
         yield server, path
 
 
@@ -73,6 +74,13 @@ def ask_both(server, model, names, value, datatype, **options):
             tensor.set_data_from_numpy(value)
         client.infer(model, tensors, **options)
         client.close()
+
+
+def reload(server, *models):
+    with httpclient.InferenceServerClient(f"127.0.0.1:{server.ports['http']}") as client:
+        for model in models:
+            client.unload_model(model)
+            client.load_model(model)
 
 
 def test_a_line_for_each_request_and_answer(serving, written, post):
@@ -136,6 +144,10 @@ def test_levels_of_one_model(serving, written, post):
         "request '' to model 'talker': inputs IN INT32 [1] 4 bytes",
     ):
         assert text.count(words) == 2
+    reload(server, "talker", "add_sub")
+    text = written()
+    assert "successfully loaded 'talker'" in text
+    assert "successfully loaded 'add_sub'" not in text
     post("/v2/models/talker/logging", log_info=None, log_verbose_level=None)
     ask_both(server, "talker", ["IN"], np.zeros(1, np.int32), "INT32")
     assert written() == text

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from types import FrameType
 
 from charonia.core.log import LogLevel
-from charonia.observe.log_lines import LINES, quoted
+from charonia.observe.log_lines import LINES, as_lines, quoted
 from charonia.observe.sink import Sink, stderr_sink
 
 
@@ -179,7 +179,7 @@ class ServerLog(_LeveledLog):
             message, after = f"{message}\n{after}".strip("\n"), ""
         shown = quoted(message) if self._escape or style == "json" else message
         text = LINES[style](level, datetime.fromtimestamp(self._now(), UTC), self._pid, file, line, shown)
-        data = f"{text}\n{after}\n" if after else f"{text}\n"
+        data = f"{text}\n{as_lines(after) if self._escape else after}\n" if after else f"{text}\n"
         sink = self._sink if level in (LogLevel.WARNING, LogLevel.ERROR) else self._details
         with self._lock:
             sink.write(data.encode(errors="backslashreplace"))

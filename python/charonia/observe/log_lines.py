@@ -12,12 +12,23 @@ LineOf = Callable[[LogLevel, datetime, int, str, int, str], str]
 
 # JSON escapes control characters below 0x20. These others end lines, start escape sequences (CSI is 0x9b), turn the
 # direction of text round, or are halves of surrogate pairs, which UTF-8 does not have.
-_UNSAFE = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_BEYOND_ASCII = "\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
+_UNSAFE = re.compile(f"[{_BEYOND_ASCII}]")
+_UNSAFE_IN_LINES = re.compile(f"[\x00-\x08\x0b-\x1f{_BEYOND_ASCII}]")
 
 
 def quoted(message: str) -> str:
     """As a JSON string on one line."""
-    return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", dumps(message, ensure_ascii=False))
+    return _UNSAFE.sub(_escaped, dumps(message, ensure_ascii=False))
+
+
+def as_lines(text: str) -> str:
+    """Several lines as they are, but for what would steer a terminal. Who gives them sees to how they begin."""
+    return _UNSAFE_IN_LINES.sub(_escaped, text)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return f"\\u{ord(match[0]):04x}"
 
 
 def default_line(level: LogLevel, when: datetime, pid: int, file: str, line: int, message: str) -> str:

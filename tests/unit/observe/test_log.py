@@ -142,6 +142,14 @@ def test_nothing_can_forge_a_line_or_steer_a_terminal(style: str, text: str) -> 
     assert message == f"request '{text}'"
 
 
+def test_lines_below_a_message_can_not_steer_a_terminal_either() -> None:
+    made, lines = log()
+    made.error("broken", "  1 | \x1b[2J\x9b31m\u202e\tx\r\n    | ^")
+    made.table("| \x1b |")
+    assert all(line.replace("\t", "").isprintable() for line in lines.text.split("\n"))
+    assert "  1 | \\u001b[2J\\u009b31m\\u202e\tx\\u000d\n    | ^\n" in lines.text
+
+
 def test_messages_may_be_written_as_they_are() -> None:
     lines = Lines()
     ServerLog(LogSettings(), lines, lambda: MOMENT_S, escape=False).info('two\n"lines"')
