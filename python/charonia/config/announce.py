@@ -36,11 +36,12 @@ def log_errors(log: Log, name: str, error: CharoniaError) -> None:
 
 
 def described(completions: Iterable[Completion]) -> str:
-    """`max_batch_size: 4, dynamic_batching: { } (the model batches); …`: by reason, in the order of the first."""
+    """`max_batch_size: 4, dynamic_batching: { } (the model batches); …`: by reason, plain defaults last."""
     by_reason: dict[str, list[str]] = {}
     for completion in completions:
         by_reason.setdefault(completion.reason, []).append(f"{completion.path}: {completion.value}")
-    return "; ".join(printable(f"{', '.join(fields)} ({reason})") for reason, fields in by_reason.items())
+    ordered = sorted(by_reason.items(), key=lambda item: item[0] == "default")
+    return "; ".join(printable(f"{', '.join(fields)} ({reason})") for reason, fields in ordered)
 
 
 def annotated(config: ModelConfig, completions: Sequence[Completion]) -> str:

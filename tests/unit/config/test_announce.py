@@ -47,13 +47,13 @@ def completed(folder: Path) -> LoadedConfig:
 
 FILLED = (
     'name: "m" (the folder\'s name); backend: "onnxruntime", platform: "onnxruntime_onnx", '
-    'default_model_filename: "model.onnx" (1/model.onnx is there); version_policy: { latest { num_versions: 1 } }, '
-    "optimization.input_pinned_memory: { enable: true }, optimization.output_pinned_memory: { enable: true }, "
-    'instance_group: [ { name: "m" count: 1 } ] (default); '
-    "instance_group[0].kind: KIND_CPU (no GPU that it could use is visible); max_batch_size: 4 (every first dimension "
-    "of the model is open, and default-max-batch-size says so); dynamic_batching: { } (the model batches and no "
-    'scheduling is set); input[0]: { name: "X" data_type: TYPE_FP32 dims: [4] }, output[0]: { name: "X" '
-    "data_type: TYPE_FP32 dims: [4] } (from model.onnx); dynamic_batching.preferred_batch_size: [ 4 ] (max_batch_size)"
+    'default_model_filename: "model.onnx" (1/model.onnx is there); instance_group[0].kind: KIND_CPU (no GPU that it '
+    "could use is visible); max_batch_size: 4 (every first dimension of the model is open, and "
+    "default-max-batch-size says so); dynamic_batching: { } (the model batches and no scheduling is set); "
+    'input[0]: { name: "X" data_type: TYPE_FP32 dims: [4] }, output[0]: { name: "X" data_type: TYPE_FP32 dims: [4] } '
+    "(from model.onnx); dynamic_batching.preferred_batch_size: [ 4 ] (max_batch_size); "
+    "version_policy: { latest { num_versions: 1 } }, optimization.input_pinned_memory: { enable: true }, "
+    'optimization.output_pinned_memory: { enable: true }, instance_group: [ { name: "m" count: 1 } ] (default)'
 )
 
 
