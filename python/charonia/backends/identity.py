@@ -1,7 +1,8 @@
 """The smallest backend, and the example of how to add one.
 
 A model with `backend: "identity"` answers OUTPUT0 with INPUT0, OUTPUT1 with INPUT1 and so on, in the order of the
-configuration. Its parameter `execute_delay_ms` makes each batch take that long, which tests of scheduling like.
+configuration. Its parameter `execute_delay_ms` makes each batch take that long, and `creation_delay_sec` each load, which
+tests of scheduling and of loading like.
 
 To add a backend: write these three classes, then name the first as an entry point of the group `charonia.backends`
 
@@ -12,6 +13,7 @@ so that models with `backend: "mine"` find it. It is called without arguments, o
 """
 
 import threading
+import time
 
 from charonia.backends.base import Batch, InstanceSpec, ModelContext
 from charonia.config.schema import ModelConfig
@@ -33,9 +35,11 @@ class IdentityBackend:
         """Check the configuration: what fails here fails the load, with a reason that the user can act on.
 
         Raises:
-            InvalidArgumentError: inputs and outputs don't pair up, or `execute_delay_ms` is no number.
+            InvalidArgumentError: inputs and outputs don't pair up, or a delay is no number.
         """
-        return IdentityModel(_pairs(context), _delay_s(context))
+        pairs, delay_s = _pairs(context), _parameter(context, "execute_delay_ms", "milliseconds") / 1000
+        time.sleep(_parameter(context, "creation_delay_sec", "seconds"))
+        return IdentityModel(pairs, delay_s)
 
     def close(self) -> None:
         """Nothing is shared between models."""
@@ -100,12 +104,12 @@ def _pairs(context: ModelContext) -> list[tuple[str, str]]:
     return [(source.name, target.name) for source, target in zip(inputs, outputs, strict=False)]
 
 
-def _delay_s(context: ModelContext) -> float:
-    if "execute_delay_ms" not in context.config.parameters:
-        return 0.0
-    text = context.config.parameters["execute_delay_ms"].string_value
+def _parameter(context: ModelContext, name: str, unit: str) -> int:
+    if name not in context.config.parameters:
+        return 0
+    text = context.config.parameters[name].string_value
     if not text.isdecimal():
         raise InvalidArgumentError(
-            f"model '{context.name}': parameter 'execute_delay_ms' must be a whole number of milliseconds, got '{text}'"
+            f"model '{context.name}': parameter '{name}' must be a whole number of {unit}, got '{text}'"
         )
-    return int(text) / 1000
+    return int(text)
