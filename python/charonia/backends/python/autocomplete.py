@@ -12,6 +12,7 @@ from charonia.backends.python.events import ModelEvents
 from charonia.backends.python.launch import ModelFiles
 from charonia.backends.python.process import ChildProcess
 from charonia.backends.python.supervisor import Owner
+from charonia.backends.python.syntax import parse
 from charonia.config.findings import ConfigError, Finding, Severity
 from charonia.config.json_form import config_from_json
 from charonia.config.schema import ModelConfig
@@ -25,7 +26,7 @@ _FIELDS = ("max_batch_size", "input", "output", "dynamic_batching", "model_trans
 def may_complete(model_file: Path) -> bool:
     """False when the file certainly has no auto_complete_config: then no process has to be started to ask it."""
     try:
-        tree = ast.parse(model_file.read_bytes())
+        tree = parse(model_file.read_bytes())
     except (SyntaxError, ValueError):
         return True
     for node in ast.walk(tree):

@@ -10,6 +10,7 @@ from pathlib import Path
 from charonia.backends.file_kinds import impostor
 from charonia.backends.inspecting import file_error
 from charonia.backends.python.child.model import CLASS_NAME
+from charonia.backends.python.syntax import parse
 from charonia.config.findings import Finding, Severity
 from charonia.config.places import Place
 
@@ -47,7 +48,7 @@ def read_source(path: Path) -> Source | Finding:
     try:
         code = path.read_bytes()
         with warnings.catch_warnings(action="ignore"):
-            tree = ast.parse(code, str(path))
+            tree = parse(code, str(path))
             compile(tree, str(path), "exec", dont_inherit=True)
     except SyntaxError as error:
         return _syntax_error(path, code, error)
