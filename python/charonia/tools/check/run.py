@@ -1,7 +1,7 @@
 """Looks at every model of the repositories. Nothing is loaded, and nothing of the models' is executed."""
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from charonia.config.model_config import ConfigOptions
 from charonia.config.places import Place
 from charonia.core.errors import CharoniaError
 from charonia.options import ServerOptions
+from charonia.repository.composing import ensemble_findings
 from charonia.repository.costs import completed_costs, model_costs
 from charonia.repository.inspection import InspectionParts, inspect_files, inspect_version, read_model
 from charonia.repository.scan import FoundModel, Scan, scan
@@ -50,7 +51,7 @@ def check(
             on_model(name)
             report.models.setdefault(name, ())
             if name in found.models:
-                _check_model(found.models[name], options, parts, report)
+                _check_model(found.models[name], found.models, options, parts, report)
                 if load and not report.is_broken(name):
                     load_model(options, name, report)
     finally:
@@ -98,10 +99,17 @@ def _parts(options: ServerOptions) -> InspectionParts:
     )
 
 
-def _check_model(model: FoundModel, options: ServerOptions, parts: InspectionParts, report: Report) -> None:
+def _check_model(
+    model: FoundModel,
+    models: Mapping[str, FoundModel],
+    options: ServerOptions,
+    parts: InspectionParts,
+    report: Report,
+) -> None:
     reading = read_model(model, parts.config)
     report.models[model.name] = reading.versions if reading.error is None else ()
     report.add(model.name, (*_placed(model, reading.findings), *reading.strays))
+    report.add(model.name, ensemble_findings(reading, models, parts))
     if not reading.loaded.config.backend:
         for version in model.versions[-1:]:
             report.add(model.name, inspect_files(reading, version, parts), version)
