@@ -1,0 +1,99 @@
+"""An ensemble and the models of its steps."""
+
+# One case a line reads best as a table.
+# ruff: noqa: E501
+
+import pytest
+
+from charonia.config.pbtxt import parse_pbtxt
+from charonia.config.report import Report
+from charonia.config.validate_steps import StepModel, check_steps_with_models
+
+IMAGE = "data_type: TYPE_FP32 dims: [ 3, -1 ]"
+
+
+def model(name: str, inputs: str, outputs: str, more: str = "max_batch_size: 4") -> StepModel:
+    text = f'name: "{name}" {more} input {{ name: "i" {inputs} }} output {{ name: "o" {outputs} }}'
+    return StepModel(parse_pbtxt(text, "m").config, (1, 3))
+
+
+MODELS = {
+    "first": model("first", IMAGE, "data_type: TYPE_FP32 dims: 8"),
+    "second": model("second", "data_type: TYPE_FP32 dims: 8", "data_type: TYPE_INT64 dims: 1"),
+    "whole": model("whole", "data_type: TYPE_FP32 dims: [ -1, 8 ]", "data_type: TYPE_INT64 dims: [ -1, 1 ]", ""),
+    "choosy": model("choosy", "data_type: TYPE_INT8 dims: 9 }, input { name: \"mask\" data_type: TYPE_BOOL dims: 1 }, input { name: \"more\" optional: true".replace("},", "}"), "data_type: TYPE_INT64 dims: 1"),
+    "unknown": StepModel(parse_pbtxt('name: "unknown"', "m").config, (1,)),
+    "loop": StepModel(parse_pbtxt('name: "loop" ensemble_scheduling { step { model_name: "first" } step { model_name: "e" } }', "m").config, (1,)),
+}  # fmt: skip
+
+
+def step(name: str, reads: str, writes: str, more: str = "", key: str = "i") -> str:
+    return f'step {{ model_name: "{name}" {more} input_map {{ key: "{key}" value: "{reads}" }} output_map {{ key: "o" value: "{writes}" }} }}'
+
+
+def check(*steps: str, size: int = 4) -> list[str]:
+    lines = (
+        f'name: "e" platform: "ensemble" max_batch_size: {size}',
+        f'input {{ name: "IN" {IMAGE} }} output {{ name: "OUT" data_type: TYPE_INT64 dims: 1 }}',
+        "ensemble_scheduling {",
+        *steps,
+        "}",
+    )
+    document = parse_pbtxt("\n".join(lines), "c")
+    report = Report(document.places)
+    check_steps_with_models(document.config, MODELS, report)
+    return [str(finding) for finding in report.findings]
+
+
+FIRST = step("first", "IN", "mid")
+
+
+@pytest.mark.parametrize(
+    "last", [step("second", "mid", "OUT"), step("whole", "mid", "OUT"), step("unknown", "mid", "OUT"), step("second", "mid", "OUT", "model_version: 3")]
+)  # fmt: skip
+def test_steps_that_fit(last: str) -> None:
+    """`whole` takes no batches of its own: its full shape is the batch of the others."""
+    assert check(FIRST, last) == []
+
+
+@pytest.mark.parametrize(
+    ("last", "expected"),
+    [
+        (step("secnd", "mid", "OUT"), "c:5:8: the model 'secnd' of the step is in no repository; write model_name: \"second\""),
+        (step("nobody", "mid", "OUT"), "c:5:8: the model 'nobody' of the step is in no repository; add the model to a repository"),
+        (step("second", "mid", "OUT", "model_version: 2"), "c:5:29: version 2 of 'second' is not served; served are 1, 3; write model_version: -1 for the latest, or one of these"),
+        (step("second", "IN", "OUT"), "c:5:30: the ensemble tensor 'IN' has the shape [-1, 8] as input 'i' of 'second', and [-1, 3, -1] as input 'IN' of the ensemble; map tensors of one shape; -1 fits any size"),
+        (step("first", "IN", "OUT"), "c:5:64: the ensemble tensor 'OUT' is TYPE_FP32 as output 'o' of 'first', and TYPE_INT64 as output 'OUT' of the ensemble; map tensors of one datatype, or convert in a step between"),
+        (step("loop", "mid", "OUT"), "c:5:8: the ensemble needs itself: e → loop → e; take one of the steps out"),
+        (step("e", "mid", "OUT"), "c:5:8: the model 'e' of the step is in no repository; add the model to a repository"),
+    ],
+)  # fmt: skip
+def test_steps_that_do_not_fit(last: str, expected: str) -> None:
+    found = check(FIRST, last)
+    assert expected in found
+
+
+def test_a_name_that_the_model_does_not_have() -> None:
+    found = check(FIRST, step("second", "mid", "OUT", key="input"))
+    assert found == [
+        "c:5:30: 'second' has no input 'input'; its inputs are i; write key: \"i\"",
+        "c:5:30: the step gives 'second' nothing for its input 'i'; add input_map { key: \"i\" value: \"…\" }",
+    ]
+
+
+def test_only_required_inputs_must_be_given() -> None:
+    found = check(FIRST, step("choosy", "mid", "OUT"))
+    assert [each.split(": ", 1)[1].split(";")[0] for each in found] == [
+        "the ensemble tensor 'mid' is TYPE_INT8 as input 'i' of 'choosy', and TYPE_FP32 as output 'o' of 'first'",
+        "the ensemble tensor 'mid' has the shape [-1, 9] as input 'i' of 'choosy', and [-1, 8] as output 'o' of 'first'",
+        "the step gives 'choosy' nothing for its input 'mask'",
+    ]
+
+
+def test_a_larger_batch_than_a_model_takes() -> None:
+    found = check(FIRST, step("second", "mid", "OUT"), size=8)
+    assert found == [
+        f"c:{line}:1: max_batch_size of the ensemble is 8 (line 1), and '{name}' takes at most 4; "
+        "write max_batch_size: 4 in the ensemble"
+        for line, name in ((4, "first"), (5, "second"))
+    ]
