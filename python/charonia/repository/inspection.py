@@ -85,8 +85,9 @@ class VersionInspection:
 
 def read_model(model: FoundModel, options: ConfigOptions) -> ModelReading:
     """Read the configuration of a model folder and choose the versions. Raises nothing."""
-    if model.misplaced is not None:
-        return ModelReading(model, _NOTHING, (), (replace(model.misplaced, severity=Severity.ERROR),))
+    hopeless = model.misplaced or next((each for each in model.warnings if each.place == Place(str(model.path))), None)
+    if hopeless is not None:  # no repository, or a folder that can't be read
+        return ModelReading(model, _NOTHING, (), (replace(hopeless, severity=Severity.ERROR),))
     loaded = load_config(model.path, model.name, options)
     findings = [*_of_config(model, loaded), *_of_later(loaded)]
     choice = VersionChoice(())

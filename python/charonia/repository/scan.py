@@ -62,7 +62,7 @@ def scan(repositories: Sequence[str]) -> Scan:
     found: dict[str, list[FoundModel]] = {}
     warnings: list[Finding] = []
     for repository in repository_paths(repositories):
-        usable, unusable = _sorted_out(repository)
+        usable, unusable = _sorted_out(repository, "model repository folder")
         warnings += [*unusable, *strays.in_repository(repository, usable)]
         misplaced = strays.why_no_repository(repository, usable)
         for entry in usable:
@@ -82,7 +82,7 @@ def look_at(path: Path, repository: str) -> FoundModel:
     Raises:
         InvalidArgumentError: it can't be read.
     """
-    usable, unusable = _sorted_out(str(path))
+    usable, unusable = _sorted_out(str(path), "the model's folder")
     versions = sorted(int(entry.name) for entry in usable if is_version(entry.name) and entry.is_dir())
     return FoundModel(path.name, path, repository, tuple(versions), (*unusable, *strays.in_model(path, usable)))
 
@@ -100,11 +100,11 @@ def _look_or_warn(path: Path, repository: str) -> FoundModel:
         return FoundModel(path.name, path, repository, (), (_warning(str(path), str(error)),))
 
 
-def _sorted_out(folder: str) -> tuple[list["os.DirEntry[str]"], list[Finding]]:
+def _sorted_out(folder: str, what: str) -> tuple[list["os.DirEntry[str]"], list[Finding]]:
     """What a folder holds, and what of it can't be used. One bad entry does not keep the others from being served."""
     usable: list[os.DirEntry[str]] = []
     findings: list[Finding] = []
-    for entry in _entries(folder):
+    for entry in _entries(folder, what):
         reason = _why_unusable(entry)
         if reason:
             findings.append(_warning(entry.path, f"this is ignored: {reason}"))
@@ -113,7 +113,7 @@ def _sorted_out(folder: str) -> tuple[list["os.DirEntry[str]"], list[Finding]]:
     return usable, findings
 
 
-def _entries(path: str) -> Sequence["os.DirEntry[str]"]:
+def _entries(path: str, what: str) -> Sequence["os.DirEntry[str]"]:
     """What a folder holds, hidden things left out, sorted by name."""
     try:
         return listing(path)
@@ -125,7 +125,7 @@ def _entries(path: str) -> Sequence["os.DirEntry[str]"]:
         reason = f"{error.strerror} for the user that the server runs as (it needs r and x on folders, r on files)"
     except OSError as error:
         reason = error.strerror or str(error)
-    raise InvalidArgumentError(f"model repository folder '{path}' can't be read: {reason}")
+    raise InvalidArgumentError(f"{what} '{path}' can't be read: {reason}")
 
 
 def _why_unusable(entry: "os.DirEntry[str]") -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from charonia.backends.base import ModelContext
 from charonia.backends.file_kinds import stand_in
 from charonia.backends.gpus import visible_gpus
-from charonia.backends.inspecting import Inspection, file_error, file_warning
+from charonia.backends.inspecting import Inspection, file_error, file_warning, unreadable
 from charonia.backends.onnxruntime.broken import why_broken
 from charonia.backends.onnxruntime.completion import complete, is_open
 from charonia.backends.onnxruntime.files import model_file
@@ -37,7 +37,7 @@ def inspect(runtime: Module, context: ModelContext) -> Inspection:
     except CharoniaError as error:
         return _unreadable(config, findings, file_error(context.version_dir, str(error)))
     except OSError as error:
-        return _unreadable(config, findings, file_error(path, f"the file can't be read: {error.strerror or error}"))
+        return _unreadable(config, findings, unreadable(path, error))
     except Malformed:
         return _unreadable(config, findings, file_error(path, *why_broken(path)))
     findings += _readable(runtime, config.name, path, header)

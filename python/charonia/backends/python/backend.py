@@ -104,7 +104,7 @@ class PythonBackend:
 
     def _warn_without_tensors(self, context: ModelContext, files: ModelFiles) -> None:
         """The most usual mistake of somebody's first Python model is to leave the configuration out."""
-        if self._model_file is not None or (context.config.input and context.config.output):
+        if self._model_file is not None or context.config.input or context.config.output:
             return
         source = read_source(files.model_file)
         if isinstance(source, Source):

@@ -62,15 +62,14 @@ def without_tensors(context: ModelContext, source: Source, *, auto_complete: boo
         auto_complete: whether the model has still to be asked for its tensors.
     """
     config = context.config
-    if (config.input and config.output) or (auto_complete and has_auto_complete(source)):
+    if config.input or config.output or (auto_complete and has_auto_complete(source)):
         return
-    missing = [kind for kind, given in (("inputs", config.input), ("outputs", config.output)) if not given]
     path = context.model_dir / "config.pbtxt"
     nobody = "its configuration names none" if path.is_file() else "it has no config.pbtxt"
     message = (
-        f"model '{context.name}' has no {' and no '.join(missing)}: {nobody}, and its class has no "
-        "auto_complete_config that adds them; a request that brings or wants one is refused"
+        f"model '{context.name}' has no inputs and no outputs: {nobody}, and its class has no auto_complete_config "
+        "that adds them; a request that brings or wants one is refused"
     )
     verb = "add to" if path.is_file() else "write"
     remedy = f"{verb} '{path}': {example_config(inputs_read(source), outputs_made(source))}"
-    yield Finding(Severity.WARNING, missing[0].rstrip("s"), context.places.find(""), message, remedy)
+    yield Finding(Severity.WARNING, "input", context.places.find(""), message, remedy)

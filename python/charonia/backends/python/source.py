@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from charonia.backends.file_kinds import impostor
-from charonia.backends.inspecting import file_error
+from charonia.backends.inspecting import file_error, unreadable
 from charonia.backends.python.child.model import CLASS_NAME
 from charonia.backends.python.syntax import parse
 from charonia.config.findings import Finding, Severity
@@ -53,7 +53,7 @@ def read_source(path: Path) -> Source | Finding:
     except SyntaxError as error:
         return _syntax_error(path, code, error)
     except OSError as error:
-        return file_error(path, f"the file can't be read: {error.strerror or error}")
+        return unreadable(path, error)
     except ValueError as error:
         return file_error(path, f"this is no Python code: {error}", "put the model's code in its place")
     return Source(path, code.decode(errors="replace").splitlines(), tree)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 
 from charonia.backends.python.source import Source
+from charonia.config.contradict import names_given_elsewhere
 from charonia.config.findings import Finding
 from charonia.config.schema import ModelConfig
 
@@ -26,8 +27,12 @@ def outputs_made(source: Source) -> dict[str, ast.Call]:
 
 def check_names(source: Source, config: ModelConfig) -> Iterator[Finding]:
     """Reading an input that no request can have gives None; an output that is not configured fails the request."""
-    yield from _unknown(source, "input", inputs_read(source), [io.name for io in config.input])
-    yield from _unknown(source, "output", outputs_made(source), [io.name for io in config.output])
+    given_inputs, given_outputs = names_given_elsewhere(config)
+    inputs = [*(io.name for io in config.input), *sorted(given_inputs)]
+    yield from _unknown(source, "input", inputs_read(source), inputs)
+    yield from _unknown(
+        source, "output", outputs_made(source), [io.name for io in config.output] + sorted(given_outputs)
+    )
 
 
 def _unknown(source: Source, kind: str, used: dict[str, ast.Call], known: Sequence[str]) -> Iterator[Finding]:

@@ -31,7 +31,7 @@ def as_json(report: Report) -> str:
     document = {
         "schema": SCHEMA,
         "models": [{"name": name, "versions": list(versions)} for name, versions in sorted(report.models.items())],
-        "findings": [_finding(each) for each in report.sorted()],
+        "findings": [_finding(each) for each in report.findings],
         "loads": [_load(each) for each in report.loads],
         "summary": {
             "models": len(report.models),

@@ -37,33 +37,34 @@ class Report:
 
     Attributes:
         models: by name, the versions that would be served.
-        loads: with --load.
+        loads: what --load did, in order.
     """
 
     models: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    findings: list[ModelFinding] = field(default_factory=list)
     loads: list[Load] = field(default_factory=list)
+    _found: dict[str, list[ModelFinding]] = field(default_factory=dict)
 
     def add(self, model: str, findings: Iterable[Finding], version: int | None = None) -> None:
         """What several versions have in common, or two looks found, is kept once."""
+        known = self._found.setdefault(model, [])
         for finding in findings:
-            if not any(each.model == model and each.finding == finding for each in self.findings):
-                self.findings.append(ModelFinding(model, version, finding))
+            if all(each.finding != finding for each in known):
+                known.append(ModelFinding(model, version, finding))
 
     def of(self, model: str) -> list[ModelFinding]:
         """Errors first, each kind by place."""
-        return sorted((each for each in self.findings if each.model == model), key=_order)
+        return sorted(self._found.get(model, ()), key=_order)
 
-    def sorted(self) -> list[ModelFinding]:
-        """The repository's own first, then by model."""
-        names = sorted({each.model for each in self.findings})
-        return [finding for name in names for finding in self.of(name)]
+    @property
+    def findings(self) -> list[ModelFinding]:
+        """All of them: the repository's own first, then by model."""
+        return [finding for name in sorted(self._found) for finding in self.of(name)]
 
     def count(self, *, errors: bool) -> int:
-        return sum(each.finding.is_error is errors for each in self.findings)
+        return sum(each.finding.is_error is errors for found in self._found.values() for each in found)
 
     def is_broken(self, model: str) -> bool:
-        return any(each.finding.is_error for each in self.findings if each.model == model)
+        return any(each.finding.is_error for each in self._found.get(model, ()))
 
 
 def _order(each: ModelFinding) -> tuple[bool, str, int, int]:

@@ -206,6 +206,11 @@ def test_a_model_that_completes_itself_needs_none(look: Look) -> None:
     assert look(GOOD.replace("        def finalize", f"{method}        def finalize"), config="") == ()
 
 
+def test_control_inputs_of_sequences_are_inputs(look: Look) -> None:
+    control = 'sequence_batching { control_input [ { name: "START" control [ { int32_false_true: [ 0, 1 ] } ] } ] }'
+    assert look(GOOD.replace('name(request, "IN")', 'name(request, "START")'), config=TENSORS + control) == ()
+
+
 def environment(config: Any) -> str:
     return f'{TENSORS} parameters {{ key: "EXECUTION_ENV_PATH" value {{ string_value: "{config}" }} }}'
 
