@@ -3,8 +3,8 @@
 import ast
 import threading
 
-# CPython counts how deep it is in a tree for the whole interpreter. When garbage is collected meanwhile and lets another
-# thread in that parses too, one of them ends with a SystemError ("recursion depth mismatch"; seen with 3.11.7).
+# CPython counts how deep it is in a tree for the whole interpreter. When garbage is collected meanwhile and lets in
+# another thread that parses too, one of them ends with a SystemError ("recursion depth mismatch"; seen with 3.11.7).
 _ONE_AT_A_TIME = threading.Lock()
 
 

@@ -1,15 +1,17 @@
 """Syntax trees for several threads."""
 
 import gc
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 from charonia.backends.python.syntax import parse
 
-CODE = b"class A:\n    def f(self, x):\n        return [self.g(y, 'a' + str(y)) for y in x if y > (1, 2)[0]]\n" * 3
+CODE = Path(__file__).read_bytes()
 
 
 @pytest.fixture
@@ -22,7 +24,10 @@ def busy_collector():
     threshold = gc.get_threshold()
     gc.callbacks.append(let_others_in)
     gc.set_threshold(1)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
     yield
+    sys.setswitchinterval(interval)
     gc.set_threshold(*threshold)
     gc.callbacks.remove(let_others_in)
 
@@ -32,10 +37,10 @@ def test_threads_that_parse_at_once_do_not_disturb_one_another(busy_collector):
 
     def parse_some(_):
         start.wait()
-        return [len(parse(CODE).body) for _ in range(10)]
+        return [len(parse(CODE).body) for _ in range(60)]
 
     with ThreadPoolExecutor(4) as pool:
-        assert list(pool.map(parse_some, range(4))) == [[3] * 10] * 4
+        assert list(pool.map(parse_some, range(4))) == [[len(parse(CODE).body)] * 60] * 4
 
 
 def test_what_is_no_python_is_a_syntax_error():
