@@ -105,4 +105,7 @@ def _check_order(config: ModelConfig, tensors: dict[str, _Tensor], report: Repor
     if waiting:
         names = ", ".join(f"{index + 1} ('{step.model_name}')" for index, step in waiting.items())
         path = f"ensemble_scheduling.step[{next(iter(waiting))}]"
-        report.error(path, f"steps {names} wait for one another in a circle", "break it")
+        message = f"steps {names} wait for one another in a circle"
+        if len(waiting) == 1:
+            message = f"step {names} waits for a tensor that only it writes"
+        report.error(path, message, "let one of them read an input of the ensemble, or what an earlier step writes")

@@ -163,6 +163,7 @@ RULES = {
     "E output that nobody writes": (steps(step(writes="Z"), step(reads="Z", writes="X2"), io=IO), "output[0]", "no step writes the ensemble's output 'Y'"),
     "E tensor from nowhere": (steps(step(), step(reads="N", writes="X2")), "ensemble_scheduling.step[1].input_map", "'N' is read but neither"),
     "E tensor that nobody reads": (steps(step(), step(writes="N")), "ensemble_scheduling.step[1]", "'N' is not used"),
+    "E circle of one": (steps(step(), step("a", "a")), "ensemble_scheduling.step[1]", "waits for a tensor that only it writes"),
     "E circle": (steps(step(), step("a", "b"), step("b", "a")), "ensemble_scheduling.step[1]", "wait for one another in a circle"),
 }  # fmt: skip
 
