@@ -34,7 +34,13 @@ _CHOICES = {
 
 
 def change_of_body(body: bytes) -> LogChange:
-    """Settings of other names are passed over, as in Triton. Raises InvalidArgumentError as `parse_object`."""
+    """Settings of other names are passed over, as in Triton.
+
+    Raises:
+        InvalidArgumentError: as `parse_object`; or there is no body.
+    """
+    if not body:
+        raise InvalidArgumentError("log settings body is empty, expected a JSON object: send {} to change nothing")
     return _change(parse_object(body, "log settings", _KINDS, nulls=True))
 
 

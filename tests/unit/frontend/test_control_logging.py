@@ -23,7 +23,8 @@ def test_a_body():
     body = b'{"log_info":false,"log_error":true,"log_verbose_level":3,"log_format":"json","log_file":"x","other":[1]}'
     levels = LevelChanges(info=False, error=True, verbose_level=3)
     assert change_of_body(body) == LogChange(levels, "json", "x")
-    assert change_of_body(b"") == LogChange()
+    assert change_of_body(b"{}") == LogChange()
+    assert "is empty" in refused(change_of_body, b"")
 
 
 def test_null_clears_levels_and_names_nothing_else():
