@@ -21,7 +21,6 @@ from charonia.backends.registry import BackendRegistry
 from charonia.config.model_config import ConfigOptions
 from charonia.core.clock import MonotonicClock
 from charonia.core.protocols import Bell
-from charonia.core.request import ANY_VERSION
 from charonia.engine.engine import Engine
 from charonia.engine.inproc import InprocClient
 from charonia.engine.model import ModelServices, ModelVersion
@@ -293,6 +292,12 @@ class Server:
         self.log.error("".join(traceback.format_exception(error)))
         self._publish()
 
+    def stay_up_dead(self, reason: str) -> None:
+        """The start failed and `--exit-on-error=false` keeps the server up: it answers, and is not live."""
+        self._dead.append("start")
+        self.log.error(f"the start failed, and the server stays up, not live, as --exit-on-error=false says: {reason}")
+        self._publish()
+
     def _publish(self) -> None:
         """Give the wire the present state. Under a lock, so that an older state never overtakes a newer one."""
         doors = self._doors
@@ -309,8 +314,8 @@ def readiness_table(models: Directory[ModelVersion]) -> dict[tuple[str, str], tu
         rows[name, ""] = (False, 0)
         for entry in model.entries:
             rows[name, "" if entry.version is None else str(entry.version)] = (False, 0)
-        for number, version in model.serving.items():
-            rows[name, "" if number == ANY_VERSION else str(number)] = (version.live_instances > 0, version.route)
+        for version in model.versions:  # the last one is the default
+            rows[name, version.version_text] = rows[name, ""] = (version.live_instances > 0, version.route)
     return rows
 
 

@@ -2,9 +2,11 @@
 
 import ctypes
 import os
+import shlex
 import signal
 import sys
 import threading
+from collections.abc import Sequence
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -131,15 +133,22 @@ class _Start:
         server = self._server
         try:
             report = server.load()
+        except CharoniaError as error:
+            if server.options.exit_on_error:
+                self._fail(str(error))
+            else:
+                server.stay_up_dead(str(error))
+                server.log_listeners()
+            return
         except Exception as error:
-            self._fail(str(error) if isinstance(error, CharoniaError) else repr(error))
+            self._fail(repr(error))
             return
         if report.complete:
             server.log_listeners()
         elif self._signals.number:
             return  # stopped while loading: that explains it
         elif server.options.exit_on_error:
-            self._fail("failed to load all models; the table says why (--exit-on-error=false serves those that loaded)")
+            self._fail(_why_not_started(server.options.model_repository))
         else:
             server.log.warning(f"models that were asked for and are not served: {', '.join(report.names)}")
             server.log_listeners()
@@ -147,6 +156,14 @@ class _Start:
     def _fail(self, reason: str) -> None:
         self.failure = reason
         self._signals.set()
+
+
+def _why_not_started(repositories: Sequence[str]) -> str:
+    check = f"charonia check {shlex.join(repositories)}"
+    return (
+        f"failed to load all models; the table says why, and '{check}' shows all that is wrong "
+        "(--exit-on-error=false serves those that loaded)"
+    )
 
 
 def _leave_now(code: int) -> None:

@@ -237,10 +237,10 @@ class ModelVersion:
         self.retire()
         self.scheduler.stop()
         deadline = time.monotonic() + timeout_s
-        ended = all([runner.join(max(0.0, deadline - time.monotonic())) for runner in self.instances])
-        if ended:
+        ended = [runner.join(max(0.0, deadline - time.monotonic())) for runner in self.instances]
+        if all(ended):
             self._close()
-        return ended
+        return all(ended)
 
     def _close(self) -> None:
         with self._lock:

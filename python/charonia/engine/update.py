@@ -1,6 +1,6 @@
 """Another number of instances for a model version that serves: those that stay are not touched.
 
-Which instance stays is decided as Triton does: by what it runs on, not by its name or by the group that it is listed in.
+Which instance stays is decided as in Triton: by what it runs on, not by its name or by the group that it is listed in.
 """
 
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ def matched(
     kept: list[InstanceRunner] = []
     unnamed = [spec for spec in specs if not _move(free, kept, spec, by_name=True)]
     missing = [spec for spec in unnamed if not _move(free, kept, spec, by_name=False)]
-    return kept, missing
+    return [runner for runner in instances if runner in kept], missing
 
 
 def _move(free: list[InstanceRunner], kept: list[InstanceRunner], spec: InstanceSpec, *, by_name: bool) -> bool:

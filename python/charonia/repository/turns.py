@@ -38,6 +38,11 @@ class Turns:
         with self._lock:
             return name in self._queues
 
+    def waiting(self, name: str) -> int:
+        """How many wait for it."""
+        with self._lock:
+            return max(0, len(self._queues.get(name, ())) - 1)
+
     def _join(self, name: str) -> threading.Event:
         place = threading.Event()
         with self._lock:

@@ -279,3 +279,194 @@ def test_every_change_is_announced() -> None:
         State.UNLOADING,
         State.UNAVAILABLE,
     ]
+
+
+def changing(*versions: int, load: Load = FakeVersion, **changes: Change) -> dict[str, FakePlan | CharoniaError]:
+    """A plan for versions of `m`; `v2=Change.KEEP` says what version 2 needs when it serves."""
+    made = FakePlan("m", versions, load)
+    made.changes = {int(name.removeprefix("v")): change for name, change in changes.items()}
+    made.updates = {version: FakeUpdate() for version, change in made.changes.items() if change is Change.UPDATE}
+    return {"m": made}
+
+
+def updates(plans: dict[str, FakePlan | CharoniaError]) -> dict[int, list[str]]:
+    made = plans["m"]
+    assert isinstance(made, FakePlan)
+    return {version: update.calls for version, update in made.updates.items()}
+
+
+def states(lifecycle: ModelLifecycle[FakeVersion], name: str = "m") -> dict[int | None, tuple[State | None, str]]:
+    return {entry.version: (entry.state, entry.reason) for entry in lifecycle.directory.index() if entry.name == name}
+
+
+def test_a_version_that_has_not_changed_is_not_touched(lifecycle: ModelLifecycle[FakeVersion]) -> None:
+    lifecycle.load(plan(1, 2))
+    one, two = lifecycle.directory.versions("m")
+    assert not lifecycle.load(changing(1, 2, v1=Change.KEEP))
+    assert lifecycle.find("m", 1) is one
+    assert lifecycle.find("m", 2) is not two
+    assert lifecycle.settle(PATIENCE_S)
+    assert (one.calls, two.calls) == ([], ["retire", "wait_idle", "stop"])
+
+
+def test_a_load_without_any_change_loads_nothing(lifecycle: ModelLifecycle[FakeVersion]) -> None:
+    lifecycle.load(plan(1))
+    before = lifecycle.find("m")
+    assert not lifecycle.load(changing(1, v1=Change.KEEP))
+    assert lifecycle.find("m") is before
+
+
+def test_a_version_that_is_gone_is_unloaded_and_its_entry_stays(lifecycle: ModelLifecycle[FakeVersion]) -> None:
+    lifecycle.load(plan(1, 2))
+    one = lifecycle.find("m", 1)
+    assert not lifecycle.load(changing(2, v2=Change.KEEP))
+    assert lifecycle.settle(PATIENCE_S)
+    assert states(lifecycle) == {1: (State.UNAVAILABLE, "unloaded"), 2: (State.READY, "")}
+    assert one.calls == ["retire", "wait_idle", "stop"]
+    assert lifecycle.wanted_ready() == [True]
+    with pytest.raises(UnavailableError, match="version 1 is not at ready state"):
+        lifecycle.find("m", 1)
+
+
+def test_an_update_is_made_when_all_versions_are_up(lifecycle: ModelLifecycle[FakeVersion]) -> None:
+    lifecycle.load(plan(1))
+    one = lifecycle.find("m", 1)
+    plans = changing(1, 2, v1=Change.UPDATE)
+    assert not lifecycle.load(plans)
+    assert updates(plans) == {1: ["commit"]}
+    assert lifecycle.find("m", 1) is one
+    assert lifecycle.find("m").version == 2
+
+
+def test_an_update_is_not_made_when_another_version_fails(lifecycle: ModelLifecycle[FakeVersion]) -> None:
+    lifecycle.load(plan(1))
+    one = lifecycle.find("m", 1)
+    plans = changing(1, 2, v1=Change.UPDATE, load=fails("broken", 2))
+    assert lifecycle.load(plans) == {"m": "version 2 is at UNAVAILABLE state: broken;"}
+    assert updates(plans) == {1: ["discard"]}
+    assert lifecycle.find("m") is one
+    assert states(lifecycle) == {1: (State.READY, ""), 2: (State.UNAVAILABLE, "broken")}
+
+
+def test_an_update_that_can_not_be_prepared_leaves_the_version_as_it_is(lifecycle: ModelLifecycle[FakeVersion]) -> None:
+    lifecycle.load(plan(1))
+    plans = changing(1, v1=Change.UPDATE)
+    made = plans["m"]
+    assert isinstance(made, FakePlan)
+
+    def refuse(version: int, served: FakeVersion) -> FakeUpdate:
+        raise InvalidArgumentError("no GPU")
+
+    made.update = refuse  # type: ignore[method-assign]
+    assert lifecycle.load(plans) == {"m": "version 1 is at READY state: no GPU;"}
+    assert states(lifecycle) == {1: (State.READY, "")}
+
+
+def test_a_failed_load_says_why_each_time(lifecycle: ModelLifecycle[FakeVersion]) -> None:
+    for _ in range(2):
+        assert lifecycle.load(plan(load=fails("broken"))) == {"m": "version 1 is at UNAVAILABLE state: broken;"}
+        assert lifecycle.load({"other": InvalidArgumentError("line 3")}) == {"other": "line 3"}
+    assert lifecycle.wanted_ready() == [False, False]
+
+
+def test_a_failed_load_counts_until_the_model_is_unloaded(lifecycle: ModelLifecycle[FakeVersion]) -> None:
+    lifecycle.load(plan(load=fails("broken")))
+    assert lifecycle.wanted_ready() == [False]
+    lifecycle.unload("m")
+    assert lifecycle.wanted_ready() == []
+    lifecycle.unload("nobody knows it")
+
+
+class Busy(FakeVersion):
+    """Has a request in flight until `answered`."""
+
+    answered: threading.Event
+
+    def wait_idle(self, timeout_s: float) -> bool:
+        return self.answered.wait(min(timeout_s, PATIENCE_S)) or not super().wait_idle(timeout_s)
+
+
+def busy(name: str, version: int) -> FakeVersion:
+    made = Busy(name, version)
+    made.answered = threading.Event()
+    return made
+
+
+def test_a_model_whose_unload_still_waits_can_be_loaded_again(lifecycle: ModelLifecycle[FakeVersion]) -> None:
+    lifecycle.load(plan(load=busy))
+    old = lifecycle.find("m")
+    assert isinstance(old, Busy)
+    lifecycle.unload("m")
+    assert states(lifecycle) == {1: (State.UNLOADING, "")}
+    assert not lifecycle.load(plan())
+    assert states(lifecycle) == {1: (State.READY, "")}
+    assert old in lifecycle.loaded()
+    assert not lifecycle.settle(0)
+    old.answered.set()
+    assert lifecycle.settle(PATIENCE_S)
+    assert states(lifecycle) == {1: (State.READY, "")}
+    assert "stop" in old.calls
+    assert old not in lifecycle.loaded()
+
+
+def test_the_stop_does_not_wait_longer_than_it_may_for_what_is_unloading(
+    lifecycle: ModelLifecycle[FakeVersion],
+) -> None:
+    lifecycle.load(plan(load=busy))
+    old = lifecycle.find("m")
+    assert isinstance(old, Busy)
+    lifecycle.load(plan())
+    assert not lifecycle.stop(0.0)
+    assert "stop" in old.calls
+    old.answered.set()
+
+
+def test_what_is_loaded_while_the_server_stops_is_stopped(lifecycle: ModelLifecycle[FakeVersion]) -> None:
+    entered, go_on = threading.Event(), threading.Event()
+    loaded: list[FakeVersion] = []
+
+    def slow(name: str, version: int) -> FakeVersion:
+        entered.set()
+        assert go_on.wait(PATIENCE_S)
+        loaded.append(FakeVersion(name, version))
+        return loaded[-1]
+
+    thread = threading.Thread(target=lifecycle.load, args=(plan(load=slow),))
+    thread.start()
+    assert entered.wait(PATIENCE_S)
+    lifecycle.abort()
+    go_on.set()
+    assert lifecycle.stop(PATIENCE_S)
+    thread.join(PATIENCE_S)
+    assert loaded[0].calls == ["retire", "wait_idle", "stop"]
+    assert states(lifecycle)[1][0] is State.UNAVAILABLE
+
+
+def test_a_version_that_died_before_it_served_is_condemned(lifecycle: ModelLifecycle[FakeVersion]) -> None:
+    def dead(name: str, version: int) -> FakeVersion:
+        made = FakeVersion(name, version)
+        made.failure = "died 5 times within 60 s"
+        return made
+
+    lifecycle.load(plan(load=dead))
+    assert states(lifecycle) == {1: (State.UNAVAILABLE, "died 5 times within 60 s")}
+
+
+def test_a_model_that_is_gone_has_no_entry(lifecycle: ModelLifecycle[FakeVersion]) -> None:
+    lifecycle.load(plan())
+    lifecycle.forget("m")
+    assert states(lifecycle) == {}
+    with pytest.raises(NotFoundError, match="unknown model: 'm'"):
+        lifecycle.find("m")
+
+
+def test_what_the_repositories_hold_is_known_anew_each_time(lifecycle: ModelLifecycle[FakeVersion]) -> None:
+    lifecycle.load(plan())
+    lifecycle.know(["new"], {"twice": "in two of them"})
+    assert [(entry.name, entry.state) for entry in lifecycle.directory.index()] == [
+        ("m", State.READY),  # it serves, so it is not forgotten
+        ("new", None),
+        ("twice", State.UNAVAILABLE),
+    ]
+    lifecycle.know(["twice"], {})
+    assert states(lifecycle, "twice") == {None: (None, "")}

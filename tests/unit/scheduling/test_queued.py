@@ -263,3 +263,71 @@ def test_many_threads_lose_nothing():
     for thread in (*instances, *clients):
         thread.join(10)
     assert len(set(map(id, taken))) == 4000
+
+
+def test_an_instance_that_is_dismissed_gets_nothing_more_and_the_others_go_on():
+    world = World()
+    leaving, staying = object(), object()
+    pulled = {}
+
+    def pull(seat):
+        pulled[seat] = world.scheduler.next_batch(world.bell, seat)
+
+    threads = [threading.Thread(target=pull, args=(seat,)) for seat in (leaving, staying)]
+    for thread in threads:
+        thread.start()
+    world.scheduler.dismiss([leaving])
+    threads[0].join(10)
+    assert pulled == {leaving: None}
+    request = world.enqueue()
+    threads[1].join(10)
+    assert list(pulled[staying]) == [request]
+    assert world.scheduler.next_batch(world.bell, leaving) is None
+
+
+def test_of_two_requests_that_come_while_an_instance_leaves_the_other_gets_one():
+    for _ in range(200):
+        world = World()
+        leaving = object()
+        threads = [
+            threading.Thread(target=world.scheduler.next_batch, args=(world.bell, seat)) for seat in (leaving, object())
+        ]
+        for thread in threads:
+            thread.start()
+        dismissing = threading.Thread(target=world.scheduler.dismiss, args=([leaving],))
+        dismissing.start()
+        world.enqueue()
+        world.enqueue()
+        for thread in (*threads, dismissing):
+            thread.join(10)
+            assert not thread.is_alive()
+        world.scheduler.stop()
+
+
+def test_a_batch_that_waits_for_more_is_released_when_it_is_hastened():
+    world = World(DynamicBatching(8, (), HOUR_US))
+    thread, pulled = world.pull_in_thread()
+    requests = [world.enqueue(), world.enqueue()]
+    world.scheduler.hasten()
+    thread.join(10)
+    assert [list(batch) for batch in pulled] == [requests]
+    late = world.enqueue()
+    assert list(world.scheduler.next_batch(world.bell)) == [late]
+
+
+def test_a_testing_aid_does_not_outlive_the_haste():
+    world = World(start_at=5)
+    thread, pulled = world.pull_in_thread()
+    request = world.enqueue()
+    world.scheduler.hasten()
+    thread.join(10)
+    assert [list(batch) for batch in pulled] == [[request]]
+
+
+def test_a_scheduler_that_was_stopped_is_forgotten_by_the_timer():
+    policy = QueuePolicy(TimeoutAction.REJECT, HOUR_US, False, 0)
+    world = World(priorities=PriorityLevels(policy=policy))
+    world.enqueue()
+    assert world.timer.run_due() is not None
+    world.scheduler.stop()
+    assert world.timer.run_due() is None

@@ -1,0 +1,67 @@
+"""Which names and which paths can be looked for."""
+
+from pathlib import Path
+
+import pytest
+
+from charonia.core.errors import InvalidArgumentError, NotFoundError, UnsupportedError
+from charonia.repository.places import check_model_name, model_places, place_of, repository_paths
+
+
+@pytest.mark.parametrize("name", ["m", "with space", "模型", "dots.in.it", "..x", "a\\b", "-1", "x" * 255])
+def test_names_that_a_folder_can_have(name: str) -> None:
+    check_model_name(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("", "cannot be empty"),
+        ("  ", "cannot be empty"),
+        ("..", "path traversal"),
+        (".", "path traversal"),
+        ("a/b", "path traversal"),
+        ("../x", "path traversal"),
+        ("/x", "path traversal"),
+        ("a\nb", "control characters"),
+        ("a\0b", "control characters"),
+        ("a\x7f", "control characters"),
+        ("x" * 256, "longer than 255 bytes"),
+    ],
+)
+def test_names_that_are_refused(name: str, reason: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=reason) as raised:
+        check_model_name(name)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_model_is_found_in_the_one_repository_that_has_it(tmp_path: Path) -> None:
+    for path in ("one/a", "one/twice", "two/twice", "two/模型 1", "two/.hidden"):
+        (tmp_path / path).mkdir(parents=True)
+    (tmp_path / "two" / "file").touch()
+    (tmp_path / "two" / "circle").symlink_to("circle")
+    one, two = str(tmp_path / "one"), str(tmp_path / "two")
+    places = model_places([one, two])
+    assert dict(places) == {"a": (one,), "twice": (one, two), "模型 1": (two,)}
+    assert place_of("模型 1", places) == two
+    with pytest.raises(InvalidArgumentError, match=r"two or more repositories: 'twice' is in .*one, .*two"):
+        place_of("twice", places)
+    with pytest.raises(NotFoundError, match="'nope' is in no repository; there are: a, twice, 模型 1"):
+        place_of("nope", places)
+
+
+def test_a_repository_that_is_away_has_no_models(tmp_path: Path) -> None:
+    assert model_places([str(tmp_path / "nowhere")]) == {}
+
+
+def test_repositories_are_taken_once() -> None:
+    assert repository_paths(["/a/", "/a", "b/../c"]) == ("/a", "c")
+
+
+@pytest.mark.parametrize(
+    ("path", "hint"), [("s3://bucket/models", "aws s3 sync s3://bucket/models"), ("gs://b", "gsutil")]
+)
+def test_repositories_in_a_cloud_come_later_and_the_message_helps_meanwhile(path: str, hint: str) -> None:
+    with pytest.raises(UnsupportedError, match="later version") as raised:
+        repository_paths(["/a", path])
+    assert hint in str(raised.value)
