@@ -65,10 +65,12 @@ def _text(message: Message) -> str:
 
 
 def _mask(message: Message) -> None:
-    """Take out what differs from run to run."""
+    """Take out what differs from run to run, and sentences."""
     for field, value in message.ListFields():
         if field.name in _TIMES:
             message.ClearField(field.name)
+        elif field.name == "reason" and value != "unloaded":
+            setattr(message, field.name, "…")
         elif field.message_type is not None and not field.message_type.GetOptions().map_entry:
             for each in [value] if isinstance(value, Message) else value:
                 _mask(each)

@@ -39,7 +39,7 @@ class Subject:
     """One file: its server and its rows, in order."""
 
     name: str
-    models: str
+    models: list[str]
     options: dict[str, Any]
     facts: list[Fact]
 
@@ -51,7 +51,7 @@ def read(path: Path) -> Subject:
     document = tomllib.loads(path.read_text("utf-8"))
     server = document.get("server", {})
     facts = [_fact(path.stem, number, row) for number, row in enumerate(document["fact"], 1)]
-    return Subject(path.stem, server.get("models", "models"), server.get("options", {}), facts)
+    return Subject(path.stem, server.get("models", ["models"]), server.get("options", {}), facts)
 
 
 def _fact(subject: str, number: int, row: dict[str, Any]) -> Fact:

@@ -15,7 +15,8 @@ _INLINE = {"python": {"execution": "inline"}}
 def replay(subject: Subject, folder: Path) -> list[Answer]:
     """What a new server answers to each row."""
     repository = folder / "models"
-    shutil.copytree(HERE / subject.models, repository)
+    for models in subject.models:
+        shutil.copytree(HERE / models, repository, dirs_exist_ok=True)
     options = {"backend_config": _INLINE, **subject.options}
     with Server(repository, http_port=0, grpc_port=0, metrics_port=0, **options) as server:
         return answers(subject.facts, repository, dict(server.ports))
