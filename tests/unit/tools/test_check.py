@@ -235,6 +235,14 @@ def test_the_repositorys_own_findings_are_of_no_model(tmp_path, check_json):
     assert document["models"] == []
 
 
+@pytest.mark.parametrize("slash", ["", "/", "/."])
+def test_a_model_given_as_the_repository_is_told_once(repository, check_json, slash):
+    add_good(repository)
+    code, document = check_json(f"{repository}/good{slash}")
+    assert code == 1
+    assert [each["severity"] for each in document["findings"]] == ["error"]
+
+
 def test_nothing_of_a_model_is_executed(repository, check):
     trace = repository / "trace"
     write_python_model(repository, "curious", TENSORS, f"open({str(trace)!r}, 'w')\n" + CODE.replace("\n    ", "\n"))

@@ -18,6 +18,7 @@ from charonia.options import ServerOptions
 from charonia.repository.composing import ensemble_findings
 from charonia.repository.costs import completed_costs, model_costs
 from charonia.repository.inspection import InspectionParts, inspect_files, inspect_version, read_model
+from charonia.repository.places import repository_paths
 from charonia.repository.scan import FoundModel, Scan, scan
 from charonia.repository.start import unusable_models
 from charonia.repository.strays import listing, why_no_repository
@@ -63,8 +64,9 @@ def check(
 def _scan(repositories: Sequence[str], report: Report) -> Scan:
     """Each repository by itself, so that one that can't be read does not hide what is wrong in the others."""
     readable: list[str] = []
-    for repository in repositories:
+    for given in repositories:
         try:
+            (repository,) = repository_paths([given])
             found = scan([repository])
         except CharoniaError as error:
             report.add("", [Finding(Severity.ERROR, "", None, str(error))])
