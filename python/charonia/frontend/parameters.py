@@ -7,7 +7,7 @@ from charonia.core.errors import InvalidArgumentError, UnsupportedError
 from charonia.core.request import NO_PARAMETERS, SEQUENCE_END, SEQUENCE_START, Parameter
 from charonia.core.text import shown
 
-# Asks a decoupled model's stream for a last answer without outputs; of the reserved names the only one a client may use.
+# Asks the stream of a decoupled model for a last answer without outputs. A client may use no other reserved name.
 _EMPTY_FINAL = "triton_enable_empty_final_response"
 _OWN = ("priority", "timeout", "sequence_id", "sequence_start", "sequence_end", _EMPTY_FINAL)
 _RESERVED_PREFIX = "triton_"
