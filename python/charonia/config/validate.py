@@ -55,7 +55,7 @@ def _check_version_policy(config: ModelConfig, report: Report) -> None:
         report.error(path, "version_policy asks for specific versions but lists none", "write versions: [ 1 ]")
     for index, version in enumerate(policy.specific.versions):
         if version < 1:
-            report.error(f"{path}[{index}]", f"there is no version {version}", "versions are positive numbers")
+            report.warn(f"{path}[{index}]", f"there can be no version {version}", "remove it: versions count from 1")
 
 
 def _check_max_batch_size(config: ModelConfig, report: Report) -> None:

@@ -70,7 +70,6 @@ RULES = {
     "V ensemble platform without steps": (f'platform: "ensemble" {IO}', "platform", "no ensemble_scheduling"),
     "V negative max_batch_size": (f"{CUSTOM} max_batch_size: -3", "max_batch_size", "max_batch_size is -3"),
     "P no versions in a policy of specific ones": (f"{CUSTOM} version_policy {{ specific {{ }} }}", "version_policy.specific.versions", "lists none"),
-    "P a version that can't be": (f"{CUSTOM} version_policy {{ specific {{ versions: 0 }} }}", "version_policy.specific.versions[0]", "there is no version 0"),
     "P repository agents": (f'{CUSTOM} model_repository_agents {{ agents {{ name: "checksum" }} }}', "model_repository_agents.agents[0]", "no repository agents"),
     "L runtime of another backend": (f'{CUSTOM} runtime: "libtriton_other.so"', "runtime", 'backend "custom" has no such library'),
     "L runtime that leads elsewhere": (f'{CUSTOM} runtime: "../x/libtriton_custom.so"', "runtime", "has no such library"),
@@ -188,6 +187,7 @@ def test_rule(tmp_path: Path, text: str, path: str, phrase: str) -> None:
     "text",
     [
         CUSTOM,
+        f"{CUSTOM} version_policy {{ specific {{ versions: [ 0, 1 ] }} }}",
         f'{CUSTOM} runtime: "libtriton_custom.so"',
         f'{CUSTOM} runtime: "model.py"',
         f'{CUSTOM} default_model_filename: "sub/../x.bin"',

@@ -39,7 +39,7 @@ BROKEN = [
     ('platform: "keras"\nbackend: "tensorflow"', 'c:1:1: platform "keras" is not one of backend "tensorflow"; set platform to "tensorflow_savedmodel" or "tensorflow_graphdef", or remove one of the two lines; known platforms are tensorflow_savedmodel, tensorflow_graphdef, tensorrt_plan, onnxruntime_onnx, pytorch_libtorch, torch_aoti, ensemble'),
     ('backend: "tensorflow"', 'c: platform: backend "tensorflow" needs a platform; set platform to "tensorflow_savedmodel" or "tensorflow_graphdef"'),
     ("version_policy { specific { } }", "c:1:18: version_policy asks for specific versions but lists none; write versions: [ 1 ]"),
-    ("version_policy { specific { versions: [ 1, -2 ] } }", "c:1:44: there is no version -2; versions are positive numbers"),
+    ("version_policy { specific { versions: [ 1, -2 ] } }", "c:1:44: there can be no version -2; remove it: versions count from 1"),
     ("response_cache { enable: true } model_transaction_policy { decoupled: true }", "c:1:1: the response cache does not serve decoupled models; remove response_cache { enable: true }"),
     ("response_cache { enable: true } sequence_batching { }", "c:1:1: the response cache does not serve models with sequence_batching; remove response_cache { enable: true }"),
     ('model_metrics { metric_control { histogram_options { buckets: 1 } } }', 'c:1:17: a metric_control names no metric; write metric_identifier { family: "…" }'),
