@@ -161,6 +161,9 @@ is sent, and given back (its reference dropped) on a thread that calls `take`.""
 Reply = tuple[InferCall, str, str, Sequence[Output], Mapping[str, bool | int | float | str] | None, bool]
 """(call, model name, model version, outputs in the model's order, response parameters, final)."""
 
+_Failure = tuple[InferCall, int, str] | tuple[InferCall, int, str, bool]
+"""(call, code, message, whether the inference itself failed; without it the request was refused)."""
+
 @final
 class HttpCall:
     """An HTTP request that is not an inference, with its whole body. Answered by `start` and then `write`s."""
@@ -261,7 +264,7 @@ class WireServer:
         """Make `count` waits at the route return, the present ones or the next."""
     def take_control(self, max_items: int, timeout_s: float) -> list[HttpCall | RpcCall]: ...
     def reply_batch(self, replies: Sequence[Reply]) -> None: ...
-    def fail_batch(self, failures: Sequence[tuple[InferCall, int, str]]) -> None:
+    def fail_batch(self, failures: Sequence[_Failure]) -> None:
         """(call, code, message) each."""
     def set_exiting(self) -> None:
         """`Connection: close` on HTTP answers and GOAWAY on gRPC from now on; new connections refused."""

@@ -10,8 +10,8 @@ from charonia.core.request import Reply
 from charonia.core.tensor import Tensor
 from charonia.frontend.request_log import RequestLog
 
-Failure = tuple[InferCall, int, str]
-"""(call, code, message)."""
+Failure = tuple[InferCall, int, str, bool]
+"""(call, code, message, whether the request was admitted to its model before it failed)."""
 
 
 class ReplySink(Protocol):
@@ -44,7 +44,8 @@ class WireChannel:
             if reply.final:
                 self._forget(call.key)
             if reply.error is not None:
-                failures.append((call, reply.error.code, _encodable(str(reply.error))))
+                admitted = reply.request.admission is not None
+                failures.append((call, reply.error.code, _encodable(str(reply.error)), admitted))
                 continue
             try:
                 answers.append(_answer(call, reply))
@@ -84,7 +85,7 @@ def _output(tensor: Tensor) -> Output:
 def _unsendable(call: InferCall, model: str, error: Exception) -> Failure:
     """What a model gave has no form on the wire: a parameter beyond 64 bits, text that is no Unicode, ..."""
     message = f"the answer of model '{model}' can't be sent: {type(error).__name__}: {error}"
-    return (call, Code.INTERNAL, _encodable(message))
+    return (call, Code.INTERNAL, _encodable(message), True)
 
 
 def _encodable(text: str) -> str:

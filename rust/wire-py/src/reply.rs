@@ -50,11 +50,13 @@ pub fn reply(item: &Bound<'_, PyAny>, inbox: &Arc<Inbox>) -> PyResult<Answered> 
     Ok((call.unbind(), Reply::Ok(response)))
 }
 
-/// `(call, code, message)`.
+/// `(call, code, message)`, and whether the inference itself failed, if that is known.
 pub fn failure(item: &Bound<'_, PyAny>) -> PyResult<Answered> {
-    let fields = tuple_of(item, 3, "a failure")?;
+    let short = item.len()? == 3;
+    let fields = tuple_of(item, if short { 3 } else { 4 }, "a failure")?;
     let call = fields.get_item(0)?.cast_into_exact::<InferCall>()?;
-    let failure = Failure::new(Code(fields.get_item(1)?.extract()?), text(&fields.get_item(2)?)?);
+    let mut failure = Failure::new(Code(fields.get_item(1)?.extract()?), text(&fields.get_item(2)?)?);
+    failure.of_inference = !short && fields.get_item(3)?.is_truthy()?;
     Ok((call.unbind(), Reply::Err(failure)))
 }
 

@@ -34,11 +34,13 @@ pub struct Response {
 pub struct Failure {
     pub code: Code,
     pub message: String,
+    /// Of an inference that was admitted to its model, and not of a request that was refused.
+    pub of_inference: bool,
 }
 
 impl Failure {
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into() }
+        Self { code, message: message.into(), of_inference: false }
     }
 }
 

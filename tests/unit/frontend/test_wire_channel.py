@@ -34,7 +34,7 @@ class Wire:
             self.answered.setdefault(call.key, parameters)
 
     def fail_batch(self, failures):
-        for call, code, message in failures:
+        for call, code, message, *_ in failures:
             message.encode()
             assert call.key not in self.answered
             self.failed[call.key] = (code, message)

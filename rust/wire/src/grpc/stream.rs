@@ -1,6 +1,7 @@
 //! `ModelStreamInfer`: every message of the request becomes a call, every reply a message of the answer.
 //!
-//! Answers go out in the order of the requests. The error of one request is a message as well: the stream goes on.
+//! Answers go out in the order of the requests. The error of one request is a message as well: the stream goes on, unless
+//! the client said `triton_grpc_error: true` and the error is that of an inference.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -39,7 +40,9 @@ pub fn answer(front: Arc<Front>, link: Arc<Link>, parts: Parts, body: Incoming) 
     let deadline_ns = deadline_ns(monotonic_ns(), limit);
     let packing = Packing::of_answer(coding, front.wire.options.grpc_compression, &parts.headers);
     let headers = parts.headers;
-    let stream = Stream { front, link, headers, coding, packing, deadline_ns, waiting: VecDeque::new() };
+    let ends_at_error = headers.get("triton_grpc_error").is_some_and(|value| value == "true");
+    let waiting = VecDeque::new();
+    let stream = Stream { front, link, headers, coding, packing, ends_at_error, deadline_ns, waiting };
     driven::answer(limit, packing.map(|packing| packing.coding), move |out| stream.run(body, out))
 }
 
@@ -49,13 +52,15 @@ struct Stream {
     headers: HeaderMap,
     coding: Option<Coding>,
     packing: Option<Packing>,
+    /// An inference that fails ends the stream.
+    ends_at_error: bool,
     deadline_ns: u64,
     /// The calls that are not answered yet, in order.
     waiting: VecDeque<Waiting>,
 }
 
 struct Waiting {
-    reader: Reader<Framed>,
+    reader: Reader<Result<Framed, Failure>>,
     _cancel_when_dropped: CancelGuard,
     _in_hand: (InHand, Whole),
 }
@@ -74,9 +79,9 @@ impl Stream {
             let may_read = end.is_none() && self.waiting.len() < MAX_IN_FLIGHT;
             tokio::select! {
                 biased;
-                framed = wait(first), if first.is_some() => {
+                answer = wait(first), if first.is_some() => {
                     self.waiting.pop_front();
-                    self.send(framed, &out).await;
+                    self.send(answer?, &out).await;
                 }
                 next = reader.next(&wire), if may_read => match next {
                     Ok(Some(received)) => end = self.submit(received).await.err().map(Err),
@@ -112,7 +117,8 @@ impl Stream {
             permit: Some(permit),
         };
         let slot = Arc::new(Slot::default());
-        let sink = StreamSink { slot: Arc::clone(&slot), courier: Arc::clone(&self.front.courier) };
+        let (courier, ends_at_error) = (Arc::clone(&self.front.courier), self.ends_at_error);
+        let sink = StreamSink { slot: Arc::clone(&slot), courier, ends_at_error };
         let call = Call::new(parsed, arrival, Box::new(sink), &wire.inbox);
         let waiting = Waiting { reader: Reader(slot), _cancel_when_dropped: call.guard(), _in_hand: in_hand };
         self.waiting.push_back(waiting);
@@ -121,7 +127,7 @@ impl Stream {
     }
 }
 
-async fn wait(waiting: Option<&Waiting>) -> Framed {
+async fn wait(waiting: Option<&Waiting>) -> Result<Framed, Failure> {
     match waiting {
         Some(waiting) => waiting.reader.wait().await,
         None => std::future::pending().await,
@@ -129,8 +135,9 @@ async fn wait(waiting: Option<&Waiting>) -> Framed {
 }
 
 struct StreamSink {
-    slot: Arc<Slot<Framed>>,
+    slot: Arc<Slot<Result<Framed, Failure>>>,
     courier: Arc<Courier>,
+    ends_at_error: bool,
 }
 
 impl ReplySink for StreamSink {
@@ -140,7 +147,10 @@ impl ReplySink for StreamSink {
             Reply::Ok(response) => encode::streamed(&response, id),
             Reply::Err(failure) => Err(failure),
         };
-        let framed = framed.unwrap_or_else(|failure| encode::streamed_failure(&failure, id));
-        wakes.add(&self.courier, self.slot.fill(framed));
+        let answer = framed.or_else(|failure| match self.ends_at_error && failure.of_inference {
+            true => Err(failure),
+            false => Ok(encode::streamed_failure(&failure, id)),
+        });
+        wakes.add(&self.courier, self.slot.fill(answer));
     }
 }
