@@ -8,8 +8,9 @@ from charonia.cli.group import group
 from charonia.cli.main import serve
 
 
-def test_the_help_of_a_flag_command_lists_flags_and_ends_well(capsys):
-    assert serve("tritonserver", ["--help"]) == 0
+@pytest.mark.parametrize("asked", ["--help", "-h", "--he"])
+def test_the_help_of_a_flag_command_lists_flags_and_ends_well(capsys, asked):
+    assert serve("tritonserver", ["--model-repository=/m", asked]) == 0
     assert "Usage: tritonserver --model-repository=DIR" in capsys.readouterr().out
 
 
