@@ -311,8 +311,8 @@ def readiness_table(models: Directory[ModelVersion]) -> dict[tuple[str, str], tu
     """By (name, version), "" for the default version: whether it is ready, and where its instances wait."""
     rows: dict[tuple[str, str], tuple[bool, int]] = {}
     for name, model in models.models.items():
-        rows[name, ""] = (False, 0)
         for entry in model.entries:
+            rows[name, ""] = (False, 0)
             rows[name, "" if entry.version is None else str(entry.version)] = (False, 0)
         for version in model.versions:  # the last one is the default
             rows[name, version.version_text] = rows[name, ""] = (version.live_instances > 0, version.route)

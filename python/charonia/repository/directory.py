@@ -15,7 +15,7 @@ class ModelView(Generic[V]):
     """One model at one moment.
 
     Attributes:
-        entries: its lines of the index, by version.
+        entries: its lines of the index, by version; none for a model that is gone.
         serving: by number, ascending, the versions that serve; then, as ANY_VERSION, the one for requests without any.
     """
 
@@ -101,17 +101,16 @@ class Directory(Generic[V]):
 
 
 def _why_not_version(name: str, version: int, entries: Sequence[IndexEntry]) -> CharoniaError:
+    who = f"Request for unknown model: '{name}' version {version}"
     for entry in entries:
         if entry.version == version and entry.state in (State.LOADING, State.UNLOADING):
-            return UnavailableError(f"model '{name}' version {version} is {entry.state.lower()}")
+            return UnavailableError(f"{who} is not at ready state: it is {entry.state.lower()}")
         if entry.version == version:
-            return UnavailableError(f"model '{name}' version {version} is not at ready state{_reasons([entry])}")
+            return UnavailableError(f"{who} is not at ready state{_reasons([entry])}")
     if any(entry.version is None and entry.state is State.LOADING for entry in entries):
         return UnavailableError(f"model '{name}' is loading")
     there = ", ".join(str(entry.version) for entry in entries if entry.version is not None) or "none"
-    return NotFoundError(
-        f"Request for unknown model: '{name}' version {version} is not found{_reasons(entries)}; versions: {there}"
-    )
+    return NotFoundError(f"{who} is not found{_reasons(entries)}; versions: {there}")
 
 
 def _reasons(entries: Iterable[IndexEntry]) -> str:
@@ -124,6 +123,8 @@ def _reasons(entries: Iterable[IndexEntry]) -> str:
 
 
 def _entries(model: ModelRecord[V]) -> Iterable[IndexEntry]:
+    if model.gone:
+        return
     if model.versions and not (model.unusable and not _is_loaded(model)):
         yield from (_entry(model.name, record) for _, record in sorted(model.versions.items()))
     elif reason := model.unusable or model.reason:

@@ -81,7 +81,8 @@ class ModelLifecycle(Generic[V]):
             for name in [name for name, model in self._models.items() if name not in there and not _in_use(model)]:
                 del self._models[name]
             for name in there:
-                self._models.setdefault(name, ModelRecord(name)).unusable = unusable.get(name, "")
+                model = self._models.setdefault(name, ModelRecord(name))
+                model.unusable, model.gone = unusable.get(name, ""), False
             for name in asked:
                 self._models[name].asked = True
             self._known = True
@@ -98,7 +99,8 @@ class ModelLifecycle(Generic[V]):
         with self._lock:
             self._loads += 1
             for name in plans:
-                self._models.setdefault(name, ModelRecord(name)).asked = True
+                model = self._models.setdefault(name, ModelRecord(name))
+                model.asked, model.gone = True, False
             for name, reason in refused.items():
                 self._refuse(name, reason)
             self._touched.update(plans)
@@ -128,12 +130,11 @@ class ModelLifecycle(Generic[V]):
         self._retire(name, records)
 
     def forget(self, name: str) -> None:
-        """As `unload`, and the model is not shown any more: the repositories don't have it."""
-        self.unload(name)
+        """As `unload`, and the model is in no index any more: the repositories don't have it."""
         with self._lock:
-            self._models.pop(name, None)
-            self._touched.add(name)
-        self._publication.show()
+            if name in self._models:
+                self._models[name].gone = True
+        self.unload(name)
 
     def condemn(self, name: str, loaded: V, reason: str) -> None:
         """A served version turned out to be broken for good: UNAVAILABLE with this reason from now on, and stopped."""

@@ -52,7 +52,7 @@ def place_of(name: str, places: Places) -> str:
     """
     found = places.get(name, ())
     if not found:
-        raise NotFoundError(f"model '{shown(name)}' {in_no_repository(places)}")
+        raise NotFoundError(missing_reason(name, places))
     if len(found) > 1:
         raise InvalidArgumentError(duplicate_reason(name, found))
     return found[0]
@@ -62,9 +62,9 @@ def duplicate_reason(name: str, places: Sequence[str]) -> str:
     return f"{DUPLICATE}: '{name}' is in {', '.join(places)}"
 
 
-def in_no_repository(there: Mapping[str, object]) -> str:
-    """The end of a sentence on a model that is not there."""
-    return f"is in no repository; there are: {shown(', '.join(sorted(there))) or 'none'}"
+def missing_reason(name: str, there: Mapping[str, object]) -> str:
+    models = shown(", ".join(sorted(there))) or "none"
+    return f"'{shown(name)}': model not found in any model repository; there are: {models}"
 
 
 def check_model_name(name: str) -> None:

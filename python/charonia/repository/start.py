@@ -9,7 +9,7 @@ from charonia.options import EVERY_MODEL, ServerOptions
 from charonia.repository.directory import Directory
 from charonia.repository.lifecycle import ModelLifecycle
 from charonia.repository.operations import ModelOperations
-from charonia.repository.places import duplicate_reason, in_no_repository
+from charonia.repository.places import duplicate_reason, missing_reason
 from charonia.repository.remarks import Remarks
 from charonia.repository.scan import Scan
 from charonia.repository.source import ModelSource, look_around
@@ -81,7 +81,7 @@ def unusable_models(found: Scan, wanted: Sequence[str]) -> dict[str, str]:
     reasons = {name: duplicate_reason(name, places) for name, places in found.duplicates.items()}
     there = {**found.models, **found.duplicates}
     missing = (name for name in wanted if name not in there)
-    return {**reasons, **{name: f"model '{name}' {in_no_repository(there)}" for name in missing}}
+    return {**reasons, **{name: missing_reason(name, there) for name in missing}}
 
 
 def start_report(models: Directory[V], wanted: Sequence[str]) -> StartReport:

@@ -66,6 +66,7 @@ class ModelRecord(Generic[V]):
 
     Attributes:
         asked: whether it should be served, so that strict readiness counts it.
+        gone: no repository has it any more, and it was unloaded for that: it is in no index.
         unusable: why it can't be loaded as the repositories are (it is in two of them); "" if it can.
         reason: why none of its versions could be chosen at the last load (a config that can't be read); "" if fine.
         versions: those that were tried, by number.
@@ -73,6 +74,7 @@ class ModelRecord(Generic[V]):
 
     name: str
     asked: bool = False
+    gone: bool = False
     unusable: str = ""
     reason: str = ""
     versions: dict[int, VersionRecord[V]] = field(default_factory=dict)

@@ -80,7 +80,7 @@ def test_a_new_folder_is_found_and_one_that_is_gone_is_not_there(serve, reposito
     load(served)
     assert served.index() == [("m", 1, "READY"), ("new", 1, "READY")]
     repository.remove("new")
-    with pytest.raises(NotFoundError, match=r"failed to load 'new'.*in no repository; there are: m"):
+    with pytest.raises(NotFoundError, match=r"failed to load 'new'.*not found in any model repository; there are: m"):
         load(served, "new")
     assert served.index("new") == [(1, "READY")]  # what was loaded serves on
     served.control.unload("new", False)

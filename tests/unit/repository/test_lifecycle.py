@@ -455,9 +455,12 @@ def test_a_version_that_died_before_it_served_is_condemned(lifecycle: ModelLifec
 def test_a_model_that_is_gone_has_no_entry(lifecycle: ModelLifecycle[FakeVersion]) -> None:
     lifecycle.load(plan())
     lifecycle.forget("m")
+    assert lifecycle.settle(PATIENCE_S)
     assert states(lifecycle) == {}
-    with pytest.raises(NotFoundError, match="unknown model: 'm'"):
+    with pytest.raises(NotFoundError, match="unknown model: 'm' has no available versions"):
         lifecycle.find("m")
+    assert not lifecycle.load(plan())
+    assert states(lifecycle) == {1: (State.READY, "")}
 
 
 def test_what_the_repositories_hold_is_known_anew_each_time(lifecycle: ModelLifecycle[FakeVersion]) -> None:

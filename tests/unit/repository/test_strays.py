@@ -55,6 +55,12 @@ STRAYS = {
         "belongs into a version folder",
         "resnet/1/resnet.onnx",
     ),
+    "a configuration in the repository": (
+        ("m/1/model.onnx", "config.pbtxt"),
+        "config.pbtxt",
+        "belongs into the folder of its model",
+        "move it there",
+    ),
     "an archive": (("m/1/model.onnx", "resnet.tar.gz"), "resnet.tar.gz", "only folders are models", "unpack it"),
 }
 
