@@ -149,6 +149,15 @@ def test_a_folder_that_was_meant_as_a_version(repository, refused, folder):
     refused(repository, f"{repository}/classifier/{folder}", f"folder '{folder}' is ignored", "rename it to '1'")
 
 
+def test_the_reason_for_no_version_is_what_lies_in_its_place(repository, refused):
+    onnx_models.save(net(), repository, "classifier")
+    (repository / "classifier" / "config.pbtxt.txt").write_text("max_batch_size: 8")
+    (repository / "classifier" / "1").rename(repository / "classifier" / "v1")
+    refused(
+        repository, "has no version folder: folder 'v1' is ignored", "rename it to '1'", "rename it to config.pbtxt"
+    )
+
+
 def test_a_model_one_folder_too_deep(repository, refused):
     onnx_models.save(net(), repository / "classifier", "classifier")
     refused(repository, "one folder too deep", f"{repository}/classifier/classifier", "up into 'classifier'")

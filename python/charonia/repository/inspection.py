@@ -26,6 +26,7 @@ from charonia.core.errors import CharoniaError
 from charonia.core.log import SilentLog
 from charonia.repository.labels import label_findings
 from charonia.repository.scan import FoundModel
+from charonia.repository.strays import is_like_config
 from charonia.repository.versions import VersionChoice, choose_versions
 
 _LATER = ("ensemble_scheduling", "sequence_batching")
@@ -123,9 +124,10 @@ def _without_versions(model: FoundModel, loaded: LoadedConfig, error: CharoniaEr
         return _at(loaded.places, Severity.ERROR, "version_policy", str(error))
     message = f"model '{model.name}' has no version folder"
     place, remedy = Place(str(model.path)), f"make the folder '{model.path / '1'}' and put the model file into it"
-    if model.warnings:
-        stray = model.warnings[0]
-        message, place, remedy = f"{message}: {stray.message}", stray.place or place, stray.remedy
+    for stray in model.warnings:
+        if stray.place is not None and not is_like_config(Path(stray.place.file).name):
+            message, place, remedy = f"{message}: {stray.message}", stray.place, stray.remedy
+            break
     phrase = f"at least one version must be available under the version policy of model '{model.name}'"
     return Finding(Severity.ERROR, "", place, f"{message} ({phrase})", remedy)
 

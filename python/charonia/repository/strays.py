@@ -50,10 +50,14 @@ def in_repository(repository: str, entries: Entries) -> Iterable[Finding]:
         elif is_model_file(entry.name) and misplaced is None:
             reason = "a model file belongs into a version folder of a model folder"
             yield _ignored(entry.path, reason, f"move it, for example to {model}")
+        elif entry.name == CONFIG_FILE and misplaced is None:
+            yield _ignored(entry.path, "a configuration belongs into the folder of its model", "move it there")
 
 
 def why_no_repository(repository: str, entries: Entries) -> Finding | None:
     """The most usual first mistake: the folder of one model, or of one version, where the repository should stand."""
+    if any(_is_folder(entry) and not is_version(entry.name) and _holds_versions(entry) for entry in entries):
+        return None
     path = Path(repository)
     above = path.absolute().parent
     if any(entry.name == CONFIG_FILE and _is_file(entry) for entry in entries) or _has_versions(entries):
@@ -110,7 +114,7 @@ def _configs(path: Path, entries: Entries, versions: Entries) -> Iterable[Findin
     """Configurations under another name, or in a version folder."""
     has_config = any(entry.name == CONFIG_FILE for entry in entries)
     for entry in entries:
-        if not has_config and _is_file(entry) and _is_like_config(entry.name):
+        if not has_config and _is_file(entry) and is_like_config(entry.name):
             message = f"this file is ignored: the configuration is read from {CONFIG_FILE}"
             yield _warning(entry.path, message, _config_remedy(entry.name))
     for version in versions:
@@ -127,7 +131,8 @@ def _config_remedy(name: str) -> str:
     return f"rename it to {CONFIG_FILE}"
 
 
-def _is_like_config(name: str) -> bool:
+def is_like_config(name: str) -> bool:
+    """Whether a file of this name was probably meant as the configuration."""
     stem, _, suffix = name.lower().partition(".")
     if stem in ("config", "model_config"):
         return suffix in _CONFIG_SUFFIXES
