@@ -1,5 +1,9 @@
 """The tables of the start-up log."""
 
+import os
+
+import pytest
+
 from charonia.repository.states import IndexEntry, State
 from charonia.repository.table import model_table, table
 
@@ -33,3 +37,27 @@ def test_wide_cells_wrap_into_the_width() -> None:
 def test_lines_break_between_words() -> None:
     shown = table(("Text",), [("one two three",)], width=12)
     assert [line.strip("| ") for line in shown.split("\n")[3:-1]] == ["one two", "three"]
+
+
+def test_each_finding_has_its_own_line() -> None:
+    reason = "models/m/config.pbtxt:3:5: it is a; write b; models/m/1/model.py:2:1: it is c; the load said: d"
+    shown = model_table([IndexEntry("m", 1, State.UNAVAILABLE, reason)], 200)
+    assert [line.split("|")[3].strip() for line in shown.split("\n")[3:-1]] == [
+        "UNAVAILABLE: models/m/config.pbtxt:3:5: it is a; write b",
+        "models/m/1/model.py:2:1: it is c",
+        "the load said: d",
+    ]
+
+
+def test_paths_break_between_their_parts() -> None:
+    shown = table(("Path",), [("/repository/of/models/somewhere",)], width=20)
+    assert [line.strip("| ") for line in shown.split("\n")[3:-1]] == ["/repository/of/", "models/somewhere"]
+
+
+def test_without_a_terminal_a_table_fits_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_terminal(descriptor: int) -> os.terminal_size:
+        raise OSError
+
+    monkeypatch.setattr(os, "get_terminal_size", no_terminal)
+    shown = table(("Name", "Text"), [("n", "word " * 200)])
+    assert all(len(line) == 140 for line in shown.split("\n"))
