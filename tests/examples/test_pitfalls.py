@@ -446,3 +446,11 @@ def test_a_request_without_the_batch_dimension_is_told_to_add_it(repository):
         server.model("classifier").infer(input=np.zeros((3, 32, 32), np.float32))
     for named in ("'input'", "'classifier'", "[-1,3,32,32]", "[3,32,32]", "batch dimension", "put 1 in front"):
         assert named in str(refused.value)
+
+
+def test_the_log_of_a_failed_start_names_the_check(repository, serve):
+    onnx_models.save(net(), repository, "classifier")
+    write_config(repository, "classifier", "max_batch_sise: 8")
+    server = serve(f"--model-repository={repository}")
+    assert server.exit_code() == 1
+    assert f"'charonia check {repository}' shows all that is wrong" in server.text

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 from charonia.repository.states import IndexEntry
 
@@ -29,7 +30,7 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[str]], width: int | No
     """A frame of dashes and bars. Cells may have several lines; columns wrap so that all fit in `width` characters.
 
     Args:
-        width: None for the terminal's, or 140 when standard error is none.
+        width: None for the terminal's, or 140 without one.
     """
     cells = [[str(cell).rstrip("\n").split("\n") for cell in row] for row in (headers, *rows)]
     widths = _fit([max(len(line) for row in cells for line in row[i]) for i in range(len(headers))], width or _width())
@@ -39,10 +40,11 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[str]], width: int | No
 
 
 def _width() -> int:
-    try:
-        return os.get_terminal_size(2).columns or _WIDTH_WITHOUT_TERMINAL
-    except OSError:
-        return _WIDTH_WITHOUT_TERMINAL
+    """Of the terminal that shows the log: standard output, or standard error for a server in another program."""
+    for descriptor in (1, 2):
+        with suppress(OSError):
+            return os.get_terminal_size(descriptor).columns or _WIDTH_WITHOUT_TERMINAL
+    return _WIDTH_WITHOUT_TERMINAL
 
 
 def _fit(widths: list[int], width: int) -> list[int]:
