@@ -66,9 +66,7 @@ class Server:
         InvalidArgumentError: the log file can't be opened.
     """
 
-    def __init__(
-        self, options: ServerOptions, log: ServerLog | None = None, mounts: "Mounts | None" = None
-    ) -> None:
+    def __init__(self, options: ServerOptions, log: ServerLog | None = None, mounts: "Mounts | None" = None) -> None:
         self.options = options
         self._mounts = mounts or {}
         self.log = log or open_log(options)
