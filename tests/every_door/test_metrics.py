@@ -2,6 +2,7 @@
 
 import math
 
+import httpx
 import numpy as np
 import pytest
 
@@ -174,6 +175,22 @@ def test_counters_of_latencies_can_be_left_out(gated):
     assert "summary" not in text
     assert "first_response" not in text
     assert value(served.server, "nv_inference_count", model="m") == 1
+
+
+def test_metrics_of_a_model_go_and_come_with_it(tmp_path):
+    for name in ("m", "other"):
+        (write_config(tmp_path, name, IDENTITY) / "1").mkdir()
+    explicit = {"model_control_mode": "explicit", "load_model": ["*"]}
+    with Server(tmp_path, http_port=0, metrics_port=0, metrics_config=EVERYTHING, **explicit) as server:
+        url = f"http://127.0.0.1:{server.ports['http']}/v2/repository/models/m"
+        for _ in range(3):
+            server.model("m").infer(INPUT0=[[1.0]])
+            assert value(server, "nv_inference_count", model="m") == 1
+            assert httpx.post(f"{url}/unload", timeout=PATIENCE_S).status_code == 200
+            assert 'model="m"' not in page(server)
+            assert 'model="other"' in page(server)
+            assert httpx.post(f"{url}/load", timeout=PATIENCE_S).status_code == 200
+            assert value(server, "nv_inference_count", model="m") == 0
 
 
 HOSTILE = ['q"uote', "back\\slash", "line\nbreak", 'a"} 1\nup{evil="yes', "tab\tand\rreturn", "größe 😀", "{}"]

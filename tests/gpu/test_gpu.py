@@ -53,5 +53,6 @@ def test_the_gpu_is_in_the_metrics(tmp_path):
         server.model("mlp").infer(input=rows(1))
         with urllib.request.urlopen(f"http://127.0.0.1:{server.ports['metrics']}/metrics") as answer:
             text = answer.read().decode()
+    assert f'nv_inference_count{{gpu_uuid="{visible_gpus()[0].uuid}",model="mlp",version="1"}} 1' in text
     for family in ("nv_gpu_utilization", "nv_gpu_memory_total_bytes", "nv_gpu_memory_used_bytes", "nv_gpu_power_usage"):
         assert f"{family}{{gpu_uuid=" in text

@@ -54,8 +54,10 @@ def test_models_count_set_and_observe_and_read_their_values(serve, workshop):
 def test_metrics_go_with_their_model(serve, workshop):
     served = serve(MODEL, **FP64)
     served.call(**X)
+    assert len(workshop.metrics._families) == 3
     served.unload()
     assert "seen" not in page(workshop)
+    assert not workshop.metrics._families
 
 
 def test_a_metric_that_is_dropped_disappears(serve, workshop):
