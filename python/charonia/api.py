@@ -18,6 +18,7 @@ from charonia.control.metadata import Metadata, ModelMetadata
 from charonia.control.statistics import Statistics, StatisticsRecord
 from charonia.core.datatypes import BYTES, DATATYPES
 from charonia.core.errors import CharoniaError, InvalidArgumentError, UnavailableError
+from charonia.core.overrides import LoadOverrides
 from charonia.core.request import ANY_VERSION, NO_PARAMETERS, Parameter
 from charonia.core.tensor import Tensor
 from charonia.engine.inproc import InferResult, ResultFuture
@@ -35,6 +36,7 @@ AnyPath = str | PathLike[str]
 Array = NDArray[Any]
 Outputs = dict[str, Array]
 _NO_INPUTS: Mapping[str, ArrayLike] = {}
+_NO_FILES: Mapping[str, bytes] = {}
 # In your own process the log shows warnings and errors, and a listener opens when its port is named.
 _QUIET: Mapping[str, object] = {"log_info": False}
 _LISTENERS = ("http", "grpc", "metrics")
@@ -120,6 +122,28 @@ class Server:
     def ports(self) -> dict[str, int | None]:
         """The open ports of "http", "grpc" and "metrics"; None for those that are closed."""
         return self._parts.ports
+
+    def load_model(self, name: str, *, config: str | None = None, files: Mapping[str, bytes] = _NO_FILES) -> None:
+        """Load a model, or what of it has changed; needs `model_control_mode="explicit"`. What served serves on meanwhile.
+
+        Args:
+            config: a configuration as JSON, in place of the model's file.
+            files: contents by path, as `1/model.onnx`, in place of the model's folder; only with `config`.
+
+        Raises:
+            InvalidArgumentError: it can't be loaded; the message has the reason, and the model is as it was.
+            NotFoundError: no repository has it.
+            UnavailableError: the control mode does not allow it, or the server is stopping.
+        """
+        self._parts.control.load(name, LoadOverrides(config, files))
+
+    def unload_model(self, name: str) -> None:
+        """Take a model out of service; what it has accepted is still answered. An unknown one is no error.
+
+        Raises:
+            UnavailableError: the control mode does not allow it.
+        """
+        self._parts.control.unload(name, dependents=False)
 
     def models(self) -> list["Model"]:
         """All loaded versions, by name and version."""

@@ -59,9 +59,9 @@ class InProcess:
                 timeout_us=timeout_us,
                 priority=priority,
             )
+            return Answer(found, str(handle.version), id)
         except CharoniaError as error:
             raise RefusedError(error.code.name, str(error)) from error
-        return Answer(found, str(handle.version), id)
 
     def close(self):
         pass

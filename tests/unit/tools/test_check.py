@@ -150,7 +150,7 @@ def test_some_models_only(repository, check):
     assert check(repository, models=("good",))[0] == 0
     code, text = check(repository, models=("nowhere",))
     assert code == 1
-    assert "'nowhere' is in no repository; there are: broken, good" in text
+    assert "'nowhere': model not found in any model repository; there are: broken, good" in text
 
 
 def test_several_repositories(tmp_path, check):
