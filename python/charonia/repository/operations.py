@@ -52,6 +52,8 @@ class ModelOperations:
                     source.folder.release()
         if reason is not None:
             error = UnavailableError if self._stopping else InvalidArgumentError
+            if source.config_json is not None:
+                reason = f"failed to load it with the configuration of the request: {reason}"
             raise error(f"load failed for model '{name}': {reason}")
 
     def unload(self, name: str) -> None:
