@@ -2,8 +2,10 @@
 
 import grpc
 import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 
 from tests.models.gated import PATIENCE_S
@@ -46,7 +48,36 @@ def test_reflection_describes_the_service_whole(channel):
     assert pool.FindMessageTypeByName("inference.ModelConfig").fields_by_name["max_batch_size"].number == 4
 
 
-def test_reflection_of_what_is_not_there(channel):
-    with pytest.raises((KeyError, grpc.RpcError)) as refused:
+@pytest.mark.parametrize("package", ["grpc.reflection.v1", "grpc.reflection.v1alpha"])
+def test_reflection_answers_also_what_is_not_there(channel, package):
+    """Each question of a stream gets its answer; an error is one, and the stream goes on."""
+    ask = reflection_pb2.ServerReflectionRequest
+    extension = reflection_pb2.ExtensionRequest(containing_type="inference.ModelConfig", extension_number=7)
+    questions = [
+        ask(file_containing_symbol="inference.Nope", host="h"),
+        ask(file_by_filename="nope.proto"),
+        ask(file_containing_extension=extension),
+        ask(all_extension_numbers_of_type="inference.Nope"),
+        ask(),
+        ask(all_extension_numbers_of_type="inference.ModelConfig"),
+        ask(file_containing_symbol="inference.GRPCInferenceService.ModelInfer"),
+        ask(file_containing_symbol="inference.ModelConfig.max_batch_size"),
+        ask(list_services=""),
+    ]
+    path = f"/{package}.ServerReflection/ServerReflectionInfo"
+    call = channel.stream_stream(path, ask.SerializeToString, reflection_pb2.ServerReflectionResponse.FromString)
+    answers = list(call(iter(questions), timeout=PATIENCE_S))
+    assert [answer.original_request for answer in answers] == questions
+    assert answers[0].valid_host == "h"
+    assert [answer.error_response.error_code for answer in answers] == [5, 5, 5, 5, 3, 0, 0, 0, 0]
+    assert "inference.Nope" in answers[0].error_response.error_message
+    assert not answers[5].all_extension_numbers_response.extension_number
+    files = [FileDescriptorProto.FromString(each) for each in answers[6].file_descriptor_response.file_descriptor_proto]
+    known = {file.name for file in files}
+    assert all(set(file.dependency) <= known for file in files)
+    assert SERVICE in {service.name for service in answers[8].list_services_response.service}
+
+
+def test_the_client_of_reflection_says_what_is_not_there(channel):
+    with pytest.raises(KeyError, match=r"inference\.Nope"):
         ProtoReflectionDescriptorDatabase(channel).FindFileContainingSymbol("inference.Nope")
-    assert "inference.Nope" in str(refused.value)
