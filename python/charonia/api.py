@@ -124,7 +124,7 @@ class Server:
         return self._parts.ports
 
     def load_model(self, name: str, *, config: str | None = None, files: Mapping[str, bytes] = _NO_FILES) -> None:
-        """Load a model, or what of it has changed; needs `model_control_mode="explicit"`. What served serves on meanwhile.
+        """Load a model, or what of it has changed, while what served goes on; needs `model_control_mode="explicit"`.
 
         Args:
             config: a configuration as JSON, in place of the model's file.

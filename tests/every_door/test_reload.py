@@ -118,7 +118,7 @@ def test_no_request_is_lost_while_instances_come_and_go(served, asking):
 
 
 def test_no_request_is_lost_while_a_load_fails(served, asking):
-    server, repository = served
+    server, _ = served
     for _ in range(3):
         with pytest.raises(InvalidArgumentError, match="load failed for model 'm'"):
             server.load_model("m", config='{"backend": "python", "max_batch_size": -3}')
