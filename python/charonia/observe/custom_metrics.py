@@ -17,6 +17,7 @@ from charonia.observe.exposition import Exposition, label_text
 
 _FAMILY_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _LABEL_NAME = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*")  # Prometheus keeps what begins with __ for itself
+_SUFFIXES = ("", "_bucket", "_count", "_sum", "_total")  # of samples, by kind of family and by who reads them
 
 
 class MetricKind(StrEnum):
@@ -186,7 +187,7 @@ class CustomMetrics:
 
     def __init__(self, taken: Collection[str] = ()) -> None:
         self._lock = threading.Lock()
-        self._taken = frozenset(taken)
+        self._taken = frozenset(f"{name}{suffix}" for name in taken for suffix in _SUFFIXES)
         self._families: dict[str, CustomFamily] = {}
 
     def family(self, name: str, description: str, kind: MetricKind) -> CustomFamily:

@@ -4,7 +4,8 @@ Written by us, because prometheus_client appends `_total` to the names of counte
 """
 
 from collections.abc import Mapping, Sequence
-from math import isinf, isnan
+from itertools import accumulate
+from math import inf, isinf, isnan
 
 CONTENT_TYPE = "text/plain; charset=utf-8"
 
@@ -37,13 +38,13 @@ class Exposition:
 
     def histogram(self, name: str, labels: str, bounds: Sequence[float], counts: Sequence[int], total: float) -> None:
         """`counts` by bucket, not cumulative, one more than `bounds`; `total` is the sum of all observations."""
-        prefix = f"{labels}," if labels else ""
-        seen = 0
+        prefix = f"{name}_bucket{{{labels}," if labels else f"{name}_bucket{{"
         self.sample(f"{name}_count", labels, sum(counts))
         self.sample(f"{name}_sum", labels, total)
-        for bound, count in zip((*bounds, float("inf")), counts, strict=True):
-            seen += count
-            self.sample(f"{name}_bucket", f'{prefix}le="{number_text(bound)}"', seen)
+        self._lines += [
+            f'{prefix}le="{number_text(bound)}"}} {seen}'
+            for bound, seen in zip((*bounds, inf), accumulate(counts), strict=True)
+        ]
 
     def summary(
         self, name: str, labels: str, quantiles: Sequence[float], values: Sequence[float], count: int, total: float
