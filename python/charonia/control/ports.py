@@ -93,7 +93,8 @@ class ModelControl(Protocol):
         ...
 
     def unload(self, name: str, dependents: bool) -> None:
-        """Stop serving it, once its accepted requests are answered. An unknown or unloaded model is no error.
+        """Take it out of service: when this returns, no request is accepted any more. Those that were are answered
+        afterwards; until then the model is UNLOADING. An unknown or unloaded model is no error.
 
         Args:
             dependents: also unload the models that it is composed of.
