@@ -473,3 +473,24 @@ def test_what_the_repositories_hold_is_known_anew_each_time(lifecycle: ModelLife
     ]
     lifecycle.know(["twice"], {})
     assert states(lifecycle, "twice") == {None: (None, "")}
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_as_many_versions_load_side_by_side_as_there_are_threads(threads: int) -> None:
+    together = threading.Barrier(threads)
+    lock = threading.Lock()
+    inside: list[int] = []
+    most = [0]
+
+    def load(name: str, version: int) -> FakeVersion:
+        with lock:
+            inside.append(version)
+            most[0] = max(most[0], len(inside))
+        together.wait(PATIENCE_S)
+        with lock:
+            inside.remove(version)
+        return FakeVersion(name, version)
+
+    made: ModelLifecycle[FakeVersion] = ModelLifecycle(SilentLog(), threads=threads)
+    assert not made.load(plan(1, 2, 3, load=load) | plan(4, 5, 6, name="other", load=load))
+    assert most == [threads]
