@@ -7,7 +7,7 @@ from enum import Enum
 from json import JSONDecodeError
 from json.decoder import scanstring  # type: ignore[attr-defined]
 
-from charonia.config.pbtxt_tokens import Problem, SyntaxStop
+from charonia.config.pbtxt_tokens import MOST_TOKENS, Problem, SyntaxStop
 from charonia.core.text import shown
 
 _MAX_DEPTH = 100
@@ -67,6 +67,7 @@ class _Reader:
         self._at = 0
         self._line, self._line_start, self._counted = 1, 0, 0
         self._depth = 0
+        self._found = 0
 
     def document(self) -> JsonNode:
         self._skip()
@@ -77,6 +78,9 @@ class _Reader:
         return node
 
     def _value(self) -> JsonNode:
+        self._found += 1
+        if self._found > MOST_TOKENS // 2:  # each comes with a comma, as a token of the text format does
+            raise self._stop(f"no configuration has more than {MOST_TOKENS // 2} values")
         character = self._text[self._at : self._at + 1]
         if character in ("{", "["):
             return self._nested(character)

@@ -7,6 +7,8 @@ from enum import Enum
 
 from charonia.core.text import shown
 
+MOST_TOKENS = 200_000
+"""The largest ones that are known have some thousand; these take two seconds to read."""
 _LONGEST_WORD = 1000
 """Names and numbers that mean something are far shorter."""
 _TOKEN = re.compile(
@@ -77,7 +79,7 @@ def tokenize(text: str) -> Iterator[Token]:
     Raises:
         SyntaxStop: at a character or string that is not part of the format.
     """
-    line, line_start, at = 1, 0, 0
+    line, line_start, at, found = 1, 0, 0, 0
     while at < len(text):
         match = _TOKEN.match(text, at)
         column = at - line_start + 1
@@ -91,8 +93,11 @@ def tokenize(text: str) -> Iterator[Token]:
             written = match.group()
             yield Token(Kind.STRING, shown(written), line, column, _unescape(written[1:-1], line, column))
         elif kind not in ("space", "comment"):
+            found += 1
             if at - match.start() > _LONGEST_WORD:
                 raise SyntaxStop(Problem(line, column, f"no {kind} has {at - match.start()} characters"))
+            if found > MOST_TOKENS:
+                raise SyntaxStop(Problem(line, column, f"no configuration has more than {MOST_TOKENS} words and signs"))
             yield Token(Kind(kind), match.group(), line, column)
     yield Token(Kind.END, "", line, at - line_start + 1)
 

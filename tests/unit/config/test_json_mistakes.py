@@ -93,6 +93,11 @@ def test_many_mistakes_are_not_all_listed() -> None:
     assert "more mistakes" in found[-1].message
 
 
+def test_endless_lists_are_not_read_to_their_end() -> None:
+    (finding,) = refusals('{"input": [{"dims": [' + "1," * 150_000 + "1]}]}")
+    assert "no configuration has more than 100000 values" in finding.message
+
+
 @given(st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
