@@ -127,7 +127,7 @@ RULES = {
     "I shape tensor": (one_input('name: "X" data_type: TYPE_FP32 dims: 4 is_shape_tensor: true'), "input[0].is_shape_tensor", "only TensorRT models have"),
     "I non-linear format": (one_output('name: "Y" data_type: TYPE_FP32 dims: 4 is_non_linear_format_io: true'), "output[0].is_non_linear_format_io", "only TensorRT models have"),
     "I non-linear format without three dims": (f'backend: "tensorrt" input {{ name: "X" data_type: TYPE_FP32 dims: 4 is_non_linear_format_io: true }} {IO.partition("} ")[2]}', "input[0].is_non_linear_format_io", "expected 3"),
-    "I labels outside the model's folder": (one_output('name: "Y" data_type: TYPE_FP32 dims: 4 label_filename: "../l.txt"'), "output[0].label_filename", "leads out of the model's folder"),
+    "I labels outside the model's folder": (one_output('name: "Y" data_type: TYPE_FP32 dims: 4 label_filename: "../l.txt"'), "output[0].label_filename", 'label_filename is "../l.txt", which leads out of the model\'s folder'),
     "B batch input of two sources": (f'{CUSTOM} batch_input {{ data_type: TYPE_FP32 source_input: [ "X", "X" ] }}', "batch_input[0]", "takes one source_input, got 2"),
     "B batch input of an unknown source": (f'{CUSTOM} batch_input {{ data_type: TYPE_FP32 source_input: "N" }}', "batch_input[0].source_input", "names the input 'N'"),
     "B batch input of a wrong type": (f'{CUSTOM} batch_input {{ data_type: TYPE_INT8 source_input: "X" }}', "batch_input[0].data_type", "TYPE_INT32 or TYPE_FP32, got TYPE_INT8"),
@@ -137,9 +137,9 @@ RULES = {
     # Files
     "L file outside the model's folder": (f'backend: "custom" default_model_filename: "../../x.so" {IO}', "default_model_filename", "leads out of the model's folder"),
     "L file at an absolute path": (f'backend: "custom" default_model_filename: "/etc/passwd" {IO}', "default_model_filename", "leads out of the model's folder"),
-    "L file of one GPU type outside": (f'{TENSORRT} cc_model_filenames {{ key: "7.5" value: "../../x.plan" }}', 'cc_model_filenames["7.5"]', "leads out of the model's folder"),
+    "L file of one GPU type outside": (f'{TENSORRT} cc_model_filenames {{ key: "7.5" value: "../../x.plan" }}', 'cc_model_filenames["7.5"]', 'cc_model_filenames is "../../x.plan", which leads out of the model\'s folder'),
     "Q state in a file outside": (initial('data_type: TYPE_FP32 dims: [ 1, 2 ] data_file: "../../x"'), "sequence_batching.state[0].initial_state[0].data_file", "leads out of the model's folder"),
-    "P warm-up data outside": (f'{CUSTOM} model_warmup {{ name: "w" batch_size: 1 inputs {{ key: "X" value {{ input_data_file: "../../x" }} }} }}', 'model_warmup[0].inputs["X"].input_data_file', "leads out of the model's folder"),
+    "P warm-up data outside": (f'{CUSTOM} model_warmup {{ name: "w" batch_size: 1 inputs {{ key: "X" value {{ input_data_file: "../../x" }} }} }}', 'model_warmup[0].inputs["X"].input_data_file', 'input_data_file is "../../x", which leads out of the model\'s folder (warmup/ in it)'),
     # Instance groups
     "G GPUs of a CPU group": (f"{CUSTOM} instance_group {{ kind: KIND_CPU gpus: 0 }}", "instance_group[0].gpus", "has kind KIND_CPU and lists gpus [0]"),
     "G GPUs of a model's own placing": (f"{CUSTOM} instance_group {{ kind: KIND_MODEL gpus: 0 }}", "instance_group[0].gpus", "has kind KIND_MODEL and lists gpus [0]"),
