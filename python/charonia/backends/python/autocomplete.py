@@ -3,6 +3,7 @@
 import ast
 import json
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 from charonia.backends.base import ModelContext
@@ -44,11 +45,12 @@ def apply_completion(context: ModelContext, completed_json: str) -> ModelConfig:
     completed = json.loads(completed_json)
     chosen = {field: completed[field] for field in _FIELDS if completed.get(field) is not None}
     try:
-        update = config_from_json(json.dumps(chosen), f"{_FUNCTION} of model '{context.name}'").config
+        update = config_from_json(json.dumps(chosen)).config
     except ConfigError as error:
-        raise InvalidArgumentError(
-            f"model '{context.name}': {_FUNCTION} returned a wrong configuration: {error}"
-        ) from None
+        # Nobody has seen this JSON: the fields' paths say more than lines and columns.
+        wrong = ConfigError([replace(finding, place=None) for finding in error.findings])
+        message = f"model '{context.name}': {_FUNCTION} returned a wrong configuration: {wrong}"
+        raise InvalidArgumentError(message) from None
     config = ModelConfig()
     config.CopyFrom(context.config)
     for field in _FIELDS:

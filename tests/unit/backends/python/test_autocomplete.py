@@ -65,7 +65,14 @@ def test_what_is_set_stays(workshop, form):
         ("raise RuntimeError('broken')", "RuntimeError: broken"),
         ("sys.exit(1)", "sys.exit(1)"),
         ("return None", "it must return the ModelConfig, got NoneType"),
-        ("config.as_dict()['input'][0]['no_such_field'] = 1", "no_such_field"),
+        (
+            "config.as_dict()['input'][0]['no_such_field'] = 1",
+            "returned a wrong configuration: input[0]: ModelInput has no field 'no_such_field'",
+        ),
+        (
+            "config.as_dict()['max_batch_size'] = 'many'",
+            "max_batch_size: 'max_batch_size' takes a whole number, got many",
+        ),
     ],
 )
 def test_contradictions_and_failures_name_the_model_and_the_reason(workshop, form, body, text):
