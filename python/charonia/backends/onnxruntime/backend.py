@@ -5,13 +5,14 @@ from dataclasses import replace
 
 from charonia.backends.base import InstanceSpec, ModelContext
 from charonia.backends.inspecting import Inspection, file_error
-from charonia.backends.onnxruntime.completion import complete, is_open
+from charonia.backends.onnxruntime.completion import complete
 from charonia.backends.onnxruntime.files import model_file
 from charonia.backends.onnxruntime.inspection import inspect
 from charonia.backends.onnxruntime.model import OnnxRuntimeModel, open_session, tensor_names
 from charonia.backends.onnxruntime.ragged import refusal
 from charonia.backends.onnxruntime.runtime import Module, load_runtime, warn_of_double_install
 from charonia.backends.onnxruntime.signature import signature_of
+from charonia.config.complete import leaves_open
 from charonia.config.findings import raise_on_errors
 from charonia.config.schema import ModelConfig, ModelOptimizationPolicy
 from charonia.core.errors import UnavailableError
@@ -30,13 +31,13 @@ class OnnxRuntimeBackend:
     def complete_config(self, context: ModelContext) -> ModelConfig:
         """Fill in inputs, outputs, `max_batch_size` and dynamic batching from the model file.
 
-        A configuration that has inputs and outputs is left as it is, as Triton leaves it: the file is not opened.
+        A configuration that has all of inputs and outputs is left as it is, as Triton leaves it: the file stays closed.
 
         Raises:
             InvalidArgumentError: the model contradicts the configuration, or its file is wrong.
             NotFoundError, UnavailableError, UnsupportedError: see `model_file`, `load_runtime`, `signature_of`.
         """
-        if not is_open(context.config):
+        if not leaves_open(context.config):
             return context.config
         runtime = self._load_runtime(context.server.log)
         path = model_file(context.config, context.model_dir, context.version_dir)

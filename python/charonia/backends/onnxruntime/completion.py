@@ -3,15 +3,9 @@
 from charonia.backends.base import ModelContext
 from charonia.backends.onnxruntime.signature import Signature
 from charonia.config.complete import DEFAULT_MAX_BATCH_SIZE, Completed, complete_from_model
-from charonia.config.schema import ModelConfig
 from charonia.core.errors import InvalidArgumentError
 
 _MAX_BATCH_SIZE_SETTING = "default-max-batch-size"
-
-
-def is_open(config: ModelConfig) -> bool:
-    """Whether the model is asked: as in Triton, a configuration that has inputs and outputs is left as it is."""
-    return not (config.input and config.output)
 
 
 def complete(context: ModelContext, signature: Signature, model_file: str) -> Completed:

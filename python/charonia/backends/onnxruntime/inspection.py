@@ -8,7 +8,7 @@ from charonia.backends.file_kinds import stand_in
 from charonia.backends.gpus import visible_gpus
 from charonia.backends.inspecting import Inspection, file_error, file_warning, unreadable
 from charonia.backends.onnxruntime.broken import why_broken
-from charonia.backends.onnxruntime.completion import complete, is_open
+from charonia.backends.onnxruntime.completion import complete
 from charonia.backends.onnxruntime.files import model_file
 from charonia.backends.onnxruntime.header import ExternalData, Header, read_header
 from charonia.backends.onnxruntime.load_errors import load_error
@@ -18,6 +18,7 @@ from charonia.backends.onnxruntime.providers import providers_for
 from charonia.backends.onnxruntime.runtime import Module
 from charonia.backends.onnxruntime.settings import Settings
 from charonia.backends.onnxruntime.signature import Signature
+from charonia.config.complete import leaves_open
 from charonia.config.contradict import check_against_model
 from charonia.config.findings import Finding, Severity
 from charonia.config.model_tensor import ModelTensor
@@ -126,8 +127,8 @@ def _settings(runtime: Module, context: ModelContext) -> Iterable[Finding]:
 def _against_model(context: ModelContext, path: Path, header: Header, findings: list[Finding]) -> Inspection:
     signature = _signature(context.config, header)
     if signature is None:
-        return Inspection(context.config, tuple(findings), is_complete=not is_open(context.config))
-    if context.server.auto_complete and is_open(context.config):
+        return Inspection(context.config, tuple(findings), is_complete=not leaves_open(context.config))
+    if context.server.auto_complete and leaves_open(context.config):
         try:
             completed = complete(context, signature, path.name)
         except CharoniaError as error:

@@ -44,7 +44,7 @@ def test_a_model_that_takes_one_row_is_not_batched(tmp_path: Path, context_for: 
     onnx_models.save(onnx_models.identity("FP32", [1, 16]), tmp_path, "m")
     config = OnnxRuntimeBackend().complete_config(context_for(parse(CONFIG), **{"default-max-batch-size": "8"}))
     assert (config.max_batch_size, config.HasField("dynamic_batching")) == (0, False)
-    with pytest.raises(CharoniaError, match="max_batch_size is 8, but model.onnx takes no batches"):
+    with pytest.raises(CharoniaError, match=r"max_batch_size is 8, but model\.onnx takes no batches"):
         OnnxRuntimeBackend().complete_config(context_for(parse(f"{CONFIG} max_batch_size: 8")))
 
 
@@ -53,3 +53,17 @@ def test_a_default_that_is_no_number_is_named(tmp_path: Path, context_for: Any, 
     onnx_models.save(onnx_models.identity(), tmp_path, "m")
     with pytest.raises(InvalidArgumentError, match=f"default-max-batch-size={setting}: expected a whole number"):
         OnnxRuntimeBackend().complete_config(context_for(parse(CONFIG), **{"default-max-batch-size": setting}))
+
+
+def test_single_datatypes_and_dims_that_are_missing_come_from_the_model(
+    tmp_path: Path, context_for: Any, parse: Any
+) -> None:
+    onnx_models.save(onnx_models.identity("FP32", ["N", 16]), tmp_path, "m")
+    text = 'max_batch_size: 2 input { name: "INPUT0" dims: [ 16 ] } output { name: "OUTPUT0" data_type: TYPE_FP32 }'
+    context = context_for(parse(CONFIG + text))
+    config = OnnxRuntimeBackend().complete_config(context)
+    assert (config.input[0].data_type, list(config.output[0].dims)) == (11, [16])
+    assert [str(each) for each in context.completions if "[" in each.path] == [
+        "input[0].data_type: TYPE_FP32 (from model.onnx)",
+        "output[0].dims: [16] (from model.onnx)",
+    ]
