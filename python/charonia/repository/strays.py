@@ -106,7 +106,8 @@ def _beside(path: Path, entry: "os.DirEntry[str]", versions: Entries) -> Iterabl
     if versions and (not is_surely_model(entry.name) or (Path(versions[-1].path) / entry.name).exists()):
         return
     into = path / (versions[-1].name if versions else "1") / entry.name
-    message = f"{entry.name} lies beside the version folders, where nothing looks for it"
+    where = "beside the version folders" if versions else "in the model's folder itself"
+    message = f"{entry.name} lies {where}, where nothing looks for it"
     yield _warning(entry.path, message, f"move it into a version folder: {into}")
 
 

@@ -50,7 +50,7 @@ def test_other_folders_are_ignored_silently(tmp_path: Path, folder: str) -> None
 def test_a_model_file_beside_the_version_folders_is_pointed_out(tmp_path: Path) -> None:
     model = scan([make(tmp_path, "m/model.onnx")]).models["m"]
     assert model.versions == ()
-    assert "model.onnx lies beside the version folders" in str(model.warnings[0])
+    assert "model.onnx lies in the model's folder itself" in str(model.warnings[0])
     assert str(tmp_path / "m" / "1" / "model.onnx") in str(model.warnings[0])
 
 

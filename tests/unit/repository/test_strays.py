@@ -24,7 +24,7 @@ STRAYS = {
     "a folder v1": (("m/v1/model.onnx",), "m/v1", "plain number above 0", "rename it to '1'"),
     "a folder version2": (("m/version2/model.onnx",), "m/version2", "plain number above 0", "rename it to '2'"),
     "a folder 01": (("m/01/model.onnx",), "m/01", "without leading zeros", "rename it to '1'"),
-    "a model beside": (("m/model.onnx",), "m/model.onnx", "beside the version folders", "m/1/model.onnx"),
+    "a model beside": (("m/model.onnx",), "m/model.onnx", "in the model's folder itself", "m/1/model.onnx"),
     "a model of its own name beside": (
         ("m/densenet.onnx", "m/1/notes.txt"),
         "m/densenet.onnx",

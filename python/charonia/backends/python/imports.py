@@ -34,7 +34,6 @@ _PACKAGES = {
     "faiss": "faiss-cpu",
     "Crypto": "pycryptodome",
     "fitz": "pymupdf",
-    "soundfile": "soundfile",
 }
 _ASK = (
     "import importlib.util, json, sys\n"
