@@ -98,7 +98,7 @@ def test_reshape_and_no_batch_dimension(tmp_path: Path) -> None:
         (_input(dims="3"), r"input 'X' has dims \[3\], the model's input has \[2\]"),
         (_input(datatype="TYPE_INT8"), "input 'X' has data_type INT8, the model's input has FP32"),
         (_input(""), "input 'X' says none of zero_data"),
-        (_input('input_data_file: "none.bin"'), "input 'X' reads its data from '.*none.bin', and there is no such file"),
+        (_input('input_data_file: "none.bin"'), "reads its data from '.*none.bin', and there is no such file"),
         (_input('input_data_file: "short.bin"'), "input 'X' needs 8 bytes, '.*short.bin' has 6"),
         ("", "has no data for input 'X'"),
         (_input() + "batch_size: 5", "has batch_size 5, expected at most 4: max_batch_size is 4"),
