@@ -23,12 +23,12 @@ from charonia.backends.python.host import HostPlan, IsolatedInstance
 from charonia.backends.python.inline import InlineInstance, InlineProgram, complete_inline
 from charonia.backends.python.inspection import inspect, without_tensors
 from charonia.backends.python.launch import ModelFiles, find_files, model_args, process_environment
+from charonia.backends.python.notes import OutputNotes
 from charonia.backends.python.outputs import OutputCheck
 from charonia.backends.python.process import ChildFailed, ChildProcess
 from charonia.backends.python.restart import RestartPolicy
 from charonia.backends.python.source import Source, read_source
 from charonia.backends.python.supervisor import Supervisor
-from charonia.backends.python.widening import WideningNotes
 from charonia.config.differences import differences
 from charonia.config.io import io_specs
 from charonia.config.schema import ModelConfig
@@ -182,7 +182,7 @@ class PythonModel:
         self._forget = forget
         self._inline = InlineProgram(files, self._new_events(), context.server.log) if _is_inline(context) else None
         self._restart = _restart_policy(context.backend_config)
-        self._notes = WideningNotes(context.name, context.server.log)
+        self._notes = OutputNotes(context.name, context.server.log)
         self._lock = threading.Lock()
         self._instances: list[IsolatedInstance] = []
         self._closed = False

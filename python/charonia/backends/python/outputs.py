@@ -1,8 +1,14 @@
-"""Are a model's outputs what its configuration says? The same name, datatype and shape are looked at once."""
+"""Are a model's outputs what its configuration says? The same name, datatype and shape are looked at once.
+
+A name, a datatype or a number of dimensions that differs is an error. Dims of other sizes are told in the log and passed
+on, as in Triton, which looks at none of this: the answer carries the real shape. Where a `reshape` counts on them they are
+an error too.
+"""
 
 from collections.abc import Sequence
 
-from charonia.backends.python.widening import WideningNotes, loses_nothing
+from charonia.backends.python.notes import OutputNotes
+from charonia.backends.python.widening import loses_nothing
 from charonia.config.io import OutputSpec
 
 _MAX_KNOWN = 4096
@@ -16,17 +22,18 @@ class OutputCheck:
     Args:
         outputs: as configured; none at all means that anything is right.
         batched: whether shapes start with a batch dimension.
-        notes: of the whole model version; told of outputs that are converted.
+        notes: of the whole model version; told of outputs that are converted, or of other dims.
 
     Attributes:
         widenings: (name, datatype as returned) → datatype to convert it to, for what `problem` has let pass.
     """
 
-    def __init__(self, model: str, outputs: Sequence[OutputSpec], batched: bool, notes: WideningNotes) -> None:
+    def __init__(self, model: str, outputs: Sequence[OutputSpec], batched: bool, notes: OutputNotes) -> None:
         self._model = model
         self._expected = {
             spec.name: (spec.datatype, spec.dims if spec.reshape is None else spec.reshape) for spec in outputs
         }
+        self._reshaped = {spec.name for spec in outputs if spec.reshape is not None}
         self._batched = batched
         self._notes = notes
         self.widenings: dict[tuple[str, str], str] = {}
@@ -55,17 +62,16 @@ class OutputCheck:
         differs = bool(wanted) and datatype != wanted
         if differs and not loses_nothing(datatype, wanted):
             return f"{label} with datatype {datatype}, its configuration says {wanted}"
-        if not self._matches(shape, dims):
-            full = [-1, *dims] if self._batched else list(dims)
-            return f"{label} with shape {list(shape)}, its configuration says {full}"
+        full = (-1, *dims) if self._batched else dims
+        if not _matches(shape, full):
+            if len(shape) != len(full) or name in self._reshaped:
+                return f"{label} with shape {list(shape)}, its configuration says {list(full)}"
+            self._notes.tell_shape(name, shape, full)
         if differs:
             self.widenings[name, datatype] = wanted
-            self._notes.tell(name, datatype, wanted)
+            self._notes.tell_datatype(name, datatype, wanted)
         return None
 
-    def _matches(self, shape: Shape, dims: Shape) -> bool:
-        if self._batched:
-            if not shape:
-                return False
-            shape = shape[1:]
-        return len(shape) == len(dims) and all(dim in (-1, size) for dim, size in zip(dims, shape, strict=True))
+
+def _matches(shape: Shape, dims: Shape) -> bool:
+    return len(shape) == len(dims) and all(dim in (-1, size) for dim, size in zip(dims, shape, strict=True))

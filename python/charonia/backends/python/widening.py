@@ -1,11 +1,8 @@
 """Outputs of another datatype than configured: those whose values all fit are converted, with a warning each."""
 
-import threading
-
 import numpy as np
 
 from charonia.core.datatypes import BYTES, DATATYPES
-from charonia.core.log import Log
 from charonia.core.tensor import Tensor
 
 _NO_NUMBERS = ("BOOL", BYTES)
@@ -24,23 +21,3 @@ def loses_nothing(datatype: str, wanted: str) -> bool:
 def widened(tensor: Tensor, wanted: str) -> Tensor:
     """The same values in the datatype `wanted`, in memory of their own."""
     return Tensor.from_numpy(tensor.name, tensor.numpy().astype(DATATYPES[wanted].numpy), owned=True)
-
-
-class WideningNotes:
-    """Tells the log about each output of a loaded model once, whichever instance meets it first."""
-
-    def __init__(self, model: str, log: Log) -> None:
-        self._model = model
-        self._log = log
-        self._lock = threading.Lock()
-        self._told: set[str] = set()
-
-    def tell(self, output: str, datatype: str, wanted: str) -> None:
-        with self._lock:
-            if output in self._told:
-                return
-            self._told.add(output)
-        self._log.warning(
-            f"model '{self._model}' returns output '{output}' with datatype {datatype}, its configuration says "
-            f"{wanted}: it is converted each time; return {wanted}, or change data_type in the configuration"
-        )

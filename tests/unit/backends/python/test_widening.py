@@ -114,7 +114,7 @@ def test_only_the_output_that_differs_is_converted_in_a_batch(serve):
             assert np.array_equal(output, row)
 
 
-def test_the_shape_of_a_converted_output_is_checked(serve, workshop):
-    served = serve(echo("x.astype(np.float16)"), outputs="Y:TYPE_FP32:2")
-    assert "shape [3], its configuration says [2]" in str(served.run({"X": np.zeros(3, np.float32)}).error())
+def test_the_rank_of_a_converted_output_is_checked(serve, workshop):
+    served = serve(echo("x.astype(np.float16)"), outputs="Y:TYPE_FP32:2,2")
+    assert "shape [3], its configuration says [2, 2]" in str(served.run({"X": np.zeros(3, np.float32)}).error())
     assert workshop.log.messages == []

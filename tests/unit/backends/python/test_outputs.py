@@ -1,0 +1,33 @@
+"""Outputs of other dims than configured: passed on and told of, unless something counts on the dims."""
+
+import numpy as np
+
+from charonia.backends.python.notes import OutputNotes
+from charonia.backends.python.outputs import OutputCheck
+from charonia.config.io import OutputSpec
+from charonia.core.log import SilentLog
+
+GROWS = """
+class TritonPythonModel:
+    def execute(self, requests):
+        x = requests[0].inputs()[0].as_numpy()
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("Y", x[:, :3])]) for _ in requests]
+"""
+
+
+def test_dims_of_another_size_are_answered_with_one_warning(serve, workshop):
+    served = serve(GROWS, outputs="Y:TYPE_FP32:16", max_batch_size=8)
+    for _ in range(2):
+        assert served.call(X=np.ones((2, 5), np.float32))["Y"].shape == (2, 3)
+    (message,) = workshop.log.messages
+    assert message.startswith("model 'm' returns output 'Y' with shape [2, 3], its configuration says [-1, 16]")
+    assert "change dims in the configuration" in message
+
+
+def test_where_a_reshape_counts_on_the_dims_they_must_be_right():
+    spec = OutputSpec("Y", "FP32", (6,), (2, 3))
+    check = OutputCheck("m", [spec], True, OutputNotes("m", SilentLog()))
+    assert check.problem("Y", "FP32", (1, 2, 3)) is None
+    assert check.problem("Y", "FP32", (1, 2, 4)) == (
+        "model 'm' returned output 'Y' with shape [1, 2, 4], its configuration says [-1, 2, 3]"
+    )
