@@ -1,8 +1,8 @@
 """Are a model's outputs what its configuration says? The same name, datatype and shape are looked at once.
 
-A name, a datatype or a number of dimensions that differs is an error. Dims of other sizes are told in the log and passed
-on, as in Triton, which looks at none of this: the answer carries the real shape. Where a `reshape` counts on them they are
-an error too.
+A name, a datatype or a number of dimensions that differs is an error. Dims of other sizes are told in the log and
+passed on, as in Triton, which looks at none of this: the answer carries the real shape. Where a `reshape` counts on
+them they are an error too.
 """
 
 from collections.abc import Sequence
