@@ -5,12 +5,14 @@
 //! too long is given up, and everything it holds is given back.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::Notify;
 
+use crate::http::stalled::WORTH_WAITING;
 use crate::in_hand::{Hands, InHand};
 
 /// Smaller chunks are copies of our own.
@@ -26,17 +28,18 @@ pub struct Outbox {
     changed: Notify,
 }
 
-#[derive(Default, Clone, Copy)]
+#[derive(Default)]
 struct State {
     waiting: usize,
     /// How many were sent since the start.
     sent: u64,
+    /// While some wait and the client reads.
+    in_hand: Option<InHand>,
 }
 
 struct Piece {
     bytes: Bytes,
     outbox: Arc<Outbox>,
-    _in_hand: InHand,
 }
 
 impl AsRef<[u8]> for Piece {
@@ -81,34 +84,52 @@ impl Outbox {
 
     fn piece(self: &Arc<Self>, bytes: Bytes) -> Bytes {
         self.change(|state| state.waiting += 1);
-        Bytes::from_owner(Piece { bytes, outbox: Arc::clone(self), _in_hand: self.hands.take() })
+        Bytes::from_owner(Piece { bytes, outbox: Arc::clone(self) })
     }
 
-    /// Resolves when pieces wait and none was sent for as long as `patience`.
+    /// Resolves when pieces wait and none was sent for as long as `patience`. A server that stops waits less.
     pub async fn stalled(&self, patience: Duration) {
+        let worth = patience.min(WORTH_WAITING);
         loop {
             let seen = self.until(|state| state.waiting > 0).await;
-            let moved = self.until(|state| state.sent != seen.sent);
-            if tokio::time::timeout(patience, moved).await.is_err() {
+            let mut moved = pin!(self.until(|state| state.sent != seen));
+            if tokio::time::timeout(worth, moved.as_mut()).await.is_ok() {
+                continue;
+            }
+            self.lock().in_hand = None;
+            if tokio::time::timeout(patience.saturating_sub(worth), moved).await.is_err() {
                 return;
             }
         }
     }
 
-    async fn until(&self, reached: impl Fn(State) -> bool) -> State {
+    /// How many were sent when it was reached.
+    async fn until(&self, reached: impl Fn(&State) -> bool) -> u64 {
         loop {
             // Made before the look, so that a change in between is not missed.
             let changed = self.changed.notified();
-            let state = *self.state.lock().unwrap_or_else(PoisonError::into_inner);
-            if reached(state) {
-                return state;
+            let sent = {
+                let state = self.lock();
+                reached(&state).then_some(state.sent)
+            };
+            if let Some(sent) = sent {
+                return sent;
             }
             changed.await;
         }
     }
 
     fn change(&self, change: impl FnOnce(&mut State)) {
-        change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut state = self.lock();
+        change(&mut state);
+        let in_hand = (state.waiting > 0).then(|| self.hands.take());
+        let before = std::mem::replace(&mut state.in_hand, in_hand);
+        drop(state);
+        drop(before);
         self.changed.notify_waiters();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

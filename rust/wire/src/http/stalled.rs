@@ -4,11 +4,11 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{ready, Context, Poll};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::Sleep;
+use tokio::time::{Instant, Sleep};
 
 use crate::in_hand::{Hands, InHand};
 
@@ -20,10 +20,33 @@ pub struct Impatient<S> {
     stalled: Option<Stalled>,
 }
 
+/// How long a peer may refuse to read before a server that stops does not wait for it any more.
+pub const WORTH_WAITING: Duration = Duration::from_secs(2);
+
 /// A write that waits for the peer to read.
 struct Stalled {
-    until: Pin<Box<Sleep>>,
-    _in_hand: InHand,
+    since: Instant,
+    timer: Pin<Box<Sleep>>,
+    in_hand: Option<InHand>,
+}
+
+impl Stalled {
+    fn new(patience: Duration, hands: &Arc<Hands>) -> Self {
+        let timer = Box::pin(tokio::time::sleep(patience.min(WORTH_WAITING)));
+        Self { since: Instant::now(), timer, in_hand: Some(hands.take()) }
+    }
+
+    /// Ready when the patience is at its end.
+    fn poll(&mut self, context: &mut Context<'_>, patience: Duration) -> Poll<()> {
+        loop {
+            ready!(self.timer.as_mut().poll(context));
+            if self.since.elapsed() >= patience {
+                return Poll::Ready(());
+            }
+            self.in_hand = None;
+            self.timer.as_mut().reset(self.since + patience);
+        }
+    }
 }
 
 impl<S> Impatient<S> {
@@ -37,13 +60,8 @@ impl<S> Impatient<S> {
             return progress;
         }
         let (patience, hands) = (self.patience, &self.hands);
-        let stalled = self
-            .stalled
-            .get_or_insert_with(|| Stalled { until: Box::pin(tokio::time::sleep(patience)), _in_hand: hands.take() });
-        match stalled.until.as_mut().poll(context) {
-            Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
-            Poll::Pending => Poll::Pending,
-        }
+        let stalled = self.stalled.get_or_insert_with(|| Stalled::new(patience, hands));
+        stalled.poll(context, patience).map(|()| Err(io::ErrorKind::TimedOut.into()))
     }
 }
 

@@ -8,6 +8,12 @@ use crate::status::Code;
 /// The largest element count and byte size of a tensor: what a signed 64-bit size holds.
 const MAX_SIZE: u64 = i64::MAX as u64;
 
+/// What arrays of `NumPy` can have.
+pub const MAX_DIMS: usize = 64;
+
+/// A text takes a pointer in an array of objects.
+const TEXT_BYTES: usize = 8;
+
 pub fn invalid(message: impl Into<String>) -> Failure {
     Failure::new(Code::INVALID_ARGUMENT, message)
 }
@@ -20,23 +26,30 @@ pub fn shape_text(shape: &[i64]) -> String {
 
 /// The product of the dims. Refuses negative dims, and overflow even where another dim is 0.
 pub fn element_count(model: &str, input: &str, shape: &[i64]) -> Result<u64, Failure> {
-    let mut nonzero_product: u64 = 1;
-    for &dim in shape {
-        let dim = u64::try_from(dim).map_err(|_| negative_dim(model, input, shape))?;
-        let product = nonzero_product.checked_mul(dim.max(1)).filter(|&product| product <= MAX_SIZE);
-        nonzero_product = product.ok_or_else(|| count_overflow(model, input, shape))?;
+    let product = nonzero_product(model, input, shape)?;
+    Ok(if shape.contains(&0) { 0 } else { product })
+}
+
+/// Arrays count like this, also those without an element.
+fn nonzero_product(model: &str, input: &str, shape: &[i64]) -> Result<u64, Failure> {
+    if shape.len() > MAX_DIMS {
+        return Err(too_many_dims(model, input, shape.len()));
     }
-    Ok(if shape.contains(&0) { 0 } else { nonzero_product })
+    shape.iter().try_fold(1_u64, |product, &dim| {
+        let dim = u64::try_from(dim).map_err(|_| negative_dim(model, input, shape))?;
+        let product = product.checked_mul(dim.max(1)).filter(|&product| product <= MAX_SIZE);
+        product.ok_or_else(|| count_overflow(model, input, shape))
+    })
 }
 
 /// Bytes that the tensor must have; None for BYTES, where only the bytes themselves tell.
 pub fn byte_size(model: &str, input: &str, datatype: DataType, shape: &[i64]) -> Result<Option<u64>, Failure> {
-    let count = element_count(model, input, shape)?;
-    if datatype == DataType::Bytes {
-        return Ok(None);
-    }
-    let size = count.checked_mul(datatype.item_size() as u64).filter(|&size| size <= MAX_SIZE);
-    size.map(Some).ok_or_else(|| size_overflow(model, input, datatype, shape))
+    let product = nonzero_product(model, input, shape)?;
+    let is_text = datatype == DataType::Bytes;
+    let item = if is_text { TEXT_BYTES } else { datatype.item_size() };
+    let size = product.checked_mul(item as u64).filter(|&size| size <= MAX_SIZE);
+    let size = size.ok_or_else(|| size_overflow(model, input, datatype, shape))?;
+    Ok((!is_text).then_some(if shape.contains(&0) { 0 } else { size }))
 }
 
 /// An input's bytes have the size its shape and datatype ask for; BYTES elements are framed and counted right.
@@ -75,6 +88,11 @@ pub fn bytes_framing(model: &str, name: &str, expected: u64, data: &[u8]) -> Res
 fn negative_dim(model: &str, input: &str, shape: &[i64]) -> Failure {
     let shape = shape_text(shape);
     invalid(format!("input '{input}' for model '{model}' has shape {shape}: dims must not be negative"))
+}
+
+#[cold]
+fn too_many_dims(model: &str, input: &str, count: usize) -> Failure {
+    invalid(format!("input '{input}' for model '{model}' has {count} dims, at most {MAX_DIMS} can be"))
 }
 
 #[cold]
@@ -150,6 +168,13 @@ mod tests {
         assert!(told.contains("causes total element count to exceed maximum size of"), "{told}");
         assert_eq!(element_count("m", "X", &[i64::MAX]), Ok(i64::MAX as u64));
         assert!(element_count("m", "X", &[1 << 40, 1 << 40, 0]).is_err());
+        assert!(tensor_bytes("m", "X", DataType::Uint8, &[0, 1 << 62], &[]).is_ok());
+        for datatype in [DataType::Fp64, DataType::Bytes] {
+            let told = message(tensor_bytes("m", "X", datatype, &[0, 1 << 62], &[]));
+            assert!(told.contains("byte size overflow"), "{told}");
+        }
+        assert!(message(tensor_bytes("m", "X", DataType::Uint8, &[1; 65], &[0])).contains("65 dims"));
+        assert!(tensor_bytes("m", "X", DataType::Uint8, &[1; 64], &[0]).is_ok());
         let told = message(tensor_bytes("m", "X", DataType::Fp64, &[1 << 61], &[]));
         assert!(told.contains("byte size overflow for input 'X' for model 'm'"), "{told}");
         assert!(message(tensor_bytes("m", "X", DataType::Fp64, &[-1], &[])).contains("[-1]"));

@@ -186,6 +186,9 @@ fn shape(scanner: &mut Scanner<'_>) -> Result<Vec<i64>, Fault> {
     let mut dims = Vec::with_capacity(4);
     let mut first = true;
     while scanner.next_item(&mut first)? {
+        if dims.len() == check::MAX_DIMS {
+            return Err(Fault::new(scanner.at(), format!("there are more than {} dims", check::MAX_DIMS)));
+        }
         dims.push(dim(scanner)?);
     }
     Ok(dims)
