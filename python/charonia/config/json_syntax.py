@@ -172,6 +172,10 @@ class _Reader:
             if error.pos > self._at:
                 line, column = self._place(error.pos)
             raise SyntaxStop(Problem(line, column, f"this text is no JSON string: {error.msg}")) from None
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError:
+            raise self._stop("the string that ends here has one half of a surrogate pair", "write both") from None
         return str(text)
 
     def _word(self, line: int, column: int) -> JsonNode:

@@ -90,7 +90,7 @@ def _float(field: FieldDescriptor, scalar: Scalar) -> float:
         if word in ("inf", "infinity", "inff", "infinityf"):
             return sign * math.inf
         if word in ("nan", "nanf"):
-            return math.nan
+            return math.copysign(math.nan, sign)
     _wrong(field, "a number", scalar)
 
 

@@ -87,6 +87,12 @@ def test_the_line_of_a_mistake_is_shown_around_its_column() -> None:
     assert line[caret.index("^") :].startswith('"y"')
 
 
+@pytest.mark.parametrize("text", [r'{"\ud800": 1}', r'{"input": [{"data_type": "\udfff"}]}', r'{"name": "\ud800"}'])
+def test_half_a_character_is_no_text(text: str) -> None:
+    (finding,) = refusals(text)
+    assert "one half of a surrogate pair" in finding.message
+
+
 def test_many_mistakes_are_not_all_listed() -> None:
     found = refusals(json.dumps({f"field_{number}": 1 for number in range(1000)}))
     assert 10 < len(found) < 100
