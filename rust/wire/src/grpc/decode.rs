@@ -41,7 +41,8 @@ async fn beside(received: Received, coding: Option<Coding>, wire: &Wire) -> Resu
     Ok((parsed, permit))
 }
 
-fn decode(message: Bytes, limits: RequestLimits) -> Result<ParsedCall, Failure> {
+/// A plain message as a call. INVALID_ARGUMENT when it is no `ModelInferRequest` at all.
+pub fn decode(message: Bytes, limits: RequestLimits) -> Result<ParsedCall, Failure> {
     let message = ModelInferRequest::decode(message);
     let message = message.map_err(|error| invalid(format!("the message is not a valid ModelInferRequest: {error}")))?;
     Ok(parse(message, limits))

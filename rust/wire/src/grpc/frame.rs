@@ -1,5 +1,6 @@
 //! gRPC's framing of messages in a request body: a flag byte, a length in four bytes, the message.
 
+use std::fmt::Display;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -25,8 +26,8 @@ pub const PREFIX_BYTES: usize = 5;
 /// Reads one message after another from a request body. A message that came in one piece is not copied.
 ///
 /// All that was read is kept here, so a read that is given up may be begun again.
-pub struct MessageReader {
-    body: Incoming,
+pub struct MessageReader<B = Incoming> {
+    body: B,
     limit_bytes: usize,
     pace: Pace,
     /// Whether the client may take its time between messages.
@@ -54,8 +55,12 @@ pub struct Received {
     pub permit: Permit,
 }
 
-impl MessageReader {
-    pub fn new(wire: &Wire, body: Incoming) -> Self {
+impl<B> MessageReader<B>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Display,
+{
+    pub fn new(wire: &Wire, body: B) -> Self {
         Self {
             body,
             limit_bytes: wire.options.grpc_max_message_bytes,
@@ -220,6 +225,6 @@ pub fn over_budget() -> Failure {
 }
 
 #[cold]
-fn cut_off(error: &hyper::Error) -> Failure {
+fn cut_off(error: &impl Display) -> Failure {
     Failure::new(Code::CANCELLED, format!("the request could not be read: {error}"))
 }

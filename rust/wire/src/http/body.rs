@@ -1,5 +1,6 @@
 //! Reads a request's body: within the size limit and the byte budget, inflated if it came compressed.
 
+use std::fmt::Display;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::Poll;
@@ -10,7 +11,6 @@ use http::header::{ACCEPT_ENCODING, CONNECTION, CONTENT_ENCODING, EXPECT};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use http_body::{Body, Frame};
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
 
 use super::answer::{self, Answer};
 use super::compress::{self, Coding};
@@ -34,12 +34,16 @@ const MAX_DISCARD_TIME: Duration = Duration::from_secs(10);
 
 /// The whole body. `json_length` is where its tensors begin, which shall lie at an aligned address; None when all of it
 /// is JSON, 0 when none of it is.
-pub async fn read(
+pub async fn read<B>(
     wire: &Wire,
     headers: &HeaderMap,
-    body: Incoming,
+    body: B,
     json_length: Option<usize>,
-) -> Result<(Bytes, Option<Permit>), Answer> {
+) -> Result<(Bytes, Option<Permit>), Answer>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Display,
+{
     let coding = content_coding(headers)?;
     let limit = Limit { bytes: wire.options.http_max_input_bytes, json_length };
     let (bytes, mut permit) = Reader::new(wire, headers, body, limit).read().await?;
@@ -129,9 +133,9 @@ fn content_coding(headers: &HeaderMap) -> Result<Option<Coding>, Answer> {
     }
 }
 
-struct Reader<'a> {
+struct Reader<'a, B> {
     wire: &'a Wire,
-    body: Incoming,
+    body: B,
     limit: Limit,
     expects_continue: bool,
     permit: Option<Permit>,
@@ -139,8 +143,12 @@ struct Reader<'a> {
     small_chunks: usize,
 }
 
-impl<'a> Reader<'a> {
-    fn new(wire: &'a Wire, headers: &HeaderMap, body: Incoming, limit: Limit) -> Self {
+impl<'a, B> Reader<'a, B>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Display,
+{
+    fn new(wire: &'a Wire, headers: &HeaderMap, body: B, limit: Limit) -> Self {
         let expects_continue = headers.contains_key(EXPECT);
         let pace = Pace::new(wire.options.read_timeout());
         Self { wire, body, limit, expects_continue, permit: None, pace, small_chunks: 0 }
@@ -161,13 +169,14 @@ impl<'a> Reader<'a> {
         };
         let align_at = self.limit.json_length.unwrap_or(0);
         let mut whole = self.wire.bodies.buffer(reserve(announced, first.len()), align_at);
-        whole.extend(&first);
-        while let Some(piece) = self.next().await? {
+        let mut next = Some(first);
+        while let Some(piece) = next {
             if whole.filled() + piece.len() > limit {
                 let refusal = self.limit.too_long(None);
                 return Err(self.refuse(refusal).await);
             }
             whole.extend(&piece);
+            next = self.next().await?;
         }
         Ok((whole.freeze(), self.permit))
     }
@@ -249,6 +258,6 @@ fn over_budget() -> Answer {
     answer::error_with(StatusCode::SERVICE_UNAVAILABLE, message)
 }
 
-fn broken(error: &hyper::Error) -> Answer {
+fn broken(error: &impl Display) -> Answer {
     answer::error(Code::INVALID_ARGUMENT, &format!("the request body could not be read: {error}"))
 }

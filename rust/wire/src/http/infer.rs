@@ -60,7 +60,7 @@ async fn submit(connection: &Connection, target: Target, head: Parts, body: Inco
 }
 
 /// The header's number; None without the header: then all of the body is JSON.
-fn json_length(headers: &HeaderMap) -> Result<Option<usize>, Answer> {
+pub fn json_length(headers: &HeaderMap) -> Result<Option<usize>, Answer> {
     let Some(value) = headers.get(HEADER_LENGTH) else { return Ok(None) };
     let text = value.to_str().unwrap_or_default().trim();
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
