@@ -20,6 +20,7 @@ from charonia.repository.directory import Directory, ModelView
 from charonia.repository.plans import ModelPlan, Plans
 from charonia.repository.publication import Publication
 from charonia.repository.readiness import version_ready
+from charonia.repository.retirement import Retirement
 from charonia.repository.states import UNLOADED, ModelRecord, State, V, VersionRecord
 
 # A server with very many models must not start very many threads to stop.
@@ -27,8 +28,6 @@ _UNLOAD_THREADS = 32
 STOPPING = "not loaded: the server is stopping"
 # Its instances are down already, so there is little to wait for.
 _CONDEMNED_STOP_S = 5.0
-# A version that was replaced finishes what it accepted, however long that takes.
-_RETIRED_STOP_S = 3600.0
 
 
 class ModelLifecycle(Generic[V]):
@@ -54,7 +53,7 @@ class ModelLifecycle(Generic[V]):
         self._retries = retries
         self._on_change = on_change
         self._lock = threading.Lock()
-        self._settled = threading.Condition(self._lock)
+        self._loads_ended = threading.Condition(self._lock)
         self._publication = Publication(self._publish)
         self._views: dict[str, ModelView[V]] = {}
         self._touched: set[str] = set()
@@ -62,7 +61,7 @@ class ModelLifecycle(Generic[V]):
         self._known = False
         self._stopping = False
         self._loads = 0
-        self._draining: list[tuple[str, VersionRecord[V]]] = []
+        self._retirement: Retirement[V] = Retirement(self._on_stopped)
         self.directory: Directory[V] = Directory({}, scanned=False)
 
     def find(self, name: str, version: int = ANY_VERSION) -> V:
@@ -113,7 +112,7 @@ class ModelLifecycle(Generic[V]):
         finally:
             with self._lock:
                 self._loads -= 1
-                self._settled.notify_all()
+                self._loads_ended.notify_all()
         self._publication.show()
         return {**refused, **{attempt.name: attempt.why_failed for attempt in attempts if attempt.failures}}
 
@@ -127,7 +126,7 @@ class ModelLifecycle(Generic[V]):
             records = _to_unload(model)
             self._touched.add(name)
         self._publication.show()
-        self._retire(name, records)
+        self._retirement.begin(name, records)
 
     def forget(self, name: str) -> None:
         """As `unload`, and the model is in no index any more: the repositories don't have it."""
@@ -161,7 +160,7 @@ class ModelLifecycle(Generic[V]):
         self.abort()
         deadline = monotonic() + timeout_s
         with self._lock:
-            records = list(self._draining)
+            records = self._retirement.waiting
             for name, model in self._models.items():
                 model.asked = False
                 records += [(name, record) for record in _to_unload(model)]
@@ -169,21 +168,23 @@ class ModelLifecycle(Generic[V]):
         self._publication.show()
         # Side by side: unloading a Python model is waiting for its process.
         with ThreadPoolExecutor(max(1, min(_UNLOAD_THREADS, len(records))), "unload") as threads:
-            stopped = list(threads.map(lambda each: self._stop_version(each[0], each[1], deadline), records))
+            stopped = list(threads.map(lambda each: self._retirement.stop(each[0], each[1], deadline), records))
         settled = self.settle(deadline - monotonic())
         self._loaders.shutdown(wait=False)
         return settled and all(stopped)
 
     def settle(self, timeout_s: float) -> bool:
         """Wait until nothing is being loaded or unloaded. False when the time ran out."""
-        with self._settled:
-            return self._settled.wait_for(lambda: not self._loads and not self._draining, max(0.0, timeout_s))
+        deadline = monotonic() + timeout_s
+        with self._loads_ended:
+            loaded = self._loads_ended.wait_for(lambda: not self._loads, max(0.0, timeout_s))
+        return self._retirement.wait(deadline - monotonic()) and loaded
 
     def loaded(self) -> list[V]:
         """Every version that may have requests, also those that are not served any more."""
         with self._lock:
             records = [record for model in self._models.values() for record in model.versions.values()]
-            records += [record for _, record in self._draining if record not in records]
+            records += [record for _, record in self._retirement.waiting if record not in records]
             return [record.loaded for record in records if record.loaded is not None]
 
     def wanted_ready(self) -> list[bool]:
@@ -261,7 +262,7 @@ class ModelLifecycle(Generic[V]):
             self._log.about(attempt.name).info(f"successfully loaded '{attempt.name}'")
         for update in attempt.updates:
             update.commit()
-        self._retire(attempt.name, replaced)
+        self._retirement.begin(attempt.name, replaced)
         self._condemn_dead(attempt)
 
     def _give_up(self, attempt: Attempt[V]) -> None:
@@ -275,7 +276,7 @@ class ModelLifecycle(Generic[V]):
                 record.state, record.reason = State.UNAVAILABLE, "unloaded: another version of the model failed to load"
             self._touched.add(attempt.name)
         self._publication.announce()
-        self._retire(attempt.name, loaded)
+        self._retirement.begin(attempt.name, loaded)
 
     def _condemn_dead(self, attempt: Attempt[V]) -> None:
         """Those that were given up before they were among the models."""
@@ -284,37 +285,15 @@ class ModelLifecycle(Generic[V]):
             if loaded is not None and loaded.failure is not None:
                 self.condemn(attempt.name, loaded, loaded.failure)
 
-    def _retire(self, name: str, records: Iterable[VersionRecord[V]]) -> None:
-        """Stop versions in the background, as soon as what they accepted is answered."""
-        for record in records:
-            with self._lock:
-                self._draining.append((name, record))
-            threading.Thread(target=self._drain, args=(name, record), name=f"unload-{name}", daemon=True).start()
-
-    def _drain(self, name: str, record: VersionRecord[V]) -> None:
-        try:
-            self._stop_version(name, record, monotonic() + _RETIRED_STOP_S)
-        finally:
-            with self._settled:
-                self._draining.remove((name, record))
-                self._settled.notify_all()
-
-    def _stop_version(self, name: str, record: VersionRecord[V], deadline: float) -> bool:
-        loaded = record.loaded
-        if loaded is None:
-            return True
-        loaded.retire()
-        loaded.wait_idle(max(0.0, deadline - monotonic()))
-        stopped = loaded.stop(max(0.0, deadline - monotonic()))
+    def _on_stopped(self, name: str, record: VersionRecord[V], ended: bool) -> None:
         with self._lock:
             first, record.loaded = record.loaded is not None, None
             if record.state is State.UNLOADING:
                 record.state, record.reason = State.UNAVAILABLE, UNLOADED
             self._touched.add(name)
-        if stopped and first:
-            self._log.about(name).info(f"successfully unloaded '{name}' version {record.version}")
+        if ended and first:
+            self._log.info(f"successfully unloaded '{name}' version {record.version}")
         self._publication.announce()
-        return stopped
 
     def _publish(self) -> None:
         with self._lock:

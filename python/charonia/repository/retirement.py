@@ -1,0 +1,64 @@
+"""Versions on their way out: no new requests, what was accepted is answered, then they end."""
+
+import threading
+from collections.abc import Callable, Iterable
+from time import monotonic
+from typing import Generic
+
+from charonia.repository.states import V, VersionRecord
+
+# A version that was replaced finishes what it accepted, however long that takes.
+_PATIENCE_S = 3600.0
+
+Stopped = Callable[[str, VersionRecord[V], bool], None]
+"""Told the model's name, the record, and whether all of the version has ended."""
+
+
+class Retirement(Generic[V]):
+    """The versions of all models that were replaced or unloaded and still have requests.
+
+    Args:
+        on_stopped: called by the thread that stopped a version; may come twice for the same one.
+    """
+
+    def __init__(self, on_stopped: Stopped[V]) -> None:
+        self._on_stopped = on_stopped
+        self._changed = threading.Condition()
+        self._waiting: list[tuple[str, VersionRecord[V]]] = []
+
+    def begin(self, name: str, records: Iterable[VersionRecord[V]]) -> None:
+        """Stop versions in the background. The caller has published that they are not to be asked any more."""
+        for record in records:
+            with self._changed:
+                self._waiting.append((name, record))
+            threading.Thread(target=self._run, args=(name, record), name=f"unload-{name}", daemon=True).start()
+
+    def stop(self, name: str, record: VersionRecord[V], deadline: float) -> bool:
+        """Stop one version now. False when it was still busy at the deadline; it is left then."""
+        loaded = record.loaded
+        if loaded is None:
+            return True
+        loaded.retire()
+        loaded.wait_idle(max(0.0, deadline - monotonic()))
+        stopped = loaded.stop(max(0.0, deadline - monotonic()))
+        self._on_stopped(name, record, stopped)
+        return stopped
+
+    @property
+    def waiting(self) -> list[tuple[str, VersionRecord[V]]]:
+        """By the name of the model, what has not ended yet."""
+        with self._changed:
+            return list(self._waiting)
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until there is none left. False when the time ran out."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._waiting, max(0.0, timeout_s))
+
+    def _run(self, name: str, record: VersionRecord[V]) -> None:
+        try:
+            self.stop(name, record, monotonic() + _PATIENCE_S)
+        finally:
+            with self._changed:
+                self._waiting.remove((name, record))
+                self._changed.notify_all()
