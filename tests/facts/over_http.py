@@ -105,6 +105,8 @@ def _content(body: bytes) -> Answer:
     error = _error_in(body)
     if error is not None:
         return {"error": error}
+    if body.startswith(b"# HELP"):
+        return {"metrics": _families(body.decode())}
     try:
         return {"body": _REASONS.sub(r'\1"…"', _TIMES.sub(r"\g<1>0", body.decode()))}
     except UnicodeDecodeError:
@@ -119,3 +121,15 @@ def _error_in(body: bytes) -> str | None:
         return None
     alone = isinstance(document, dict) and list(document) == ["error"] and isinstance(document["error"], str)
     return document["error"] if alone else None
+
+
+def _families(page: str) -> list[str]:
+    """Of Triton's names on a page of metrics: the kind, the labels, and the values of those that are not of a model."""
+    kinds = dict(re.findall(r"^# TYPE (\S+) (\S+)$", page, re.M))
+    found = set()
+    for name, labels in re.findall(r"^(nv_[a-z_0-9]+)(?:\{(.*)\})? \S+$", page, re.M):
+        family = name if name in kinds else re.sub(r"_(sum|count|bucket)$", "", name)
+        keys = re.findall(r'([a-z_]+)="([^"]*)"', labels)
+        shown = ", ".join(key if key in ("model", "version") else f"{key}={value}" for key, value in keys)
+        found.add(f"{name} {kinds[family]} {{{shown}}}")
+    return sorted(found)
