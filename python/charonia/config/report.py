@@ -13,8 +13,8 @@ class Report:
         self._places = places
         self.findings: list[Finding] = []
 
-    def error(self, path: str, message: str, remedy: str = "", snippet: str = "") -> None:
-        self.findings.append(Finding(Severity.ERROR, path, self._places.find(path), message, remedy, snippet))
+    def error(self, path: str, message: str, remedy: str = "") -> None:
+        self.findings.append(Finding(Severity.ERROR, path, self._places.find(path), message, remedy))
 
     def warn(self, path: str, message: str, remedy: str = "") -> None:
         self.findings.append(Finding(Severity.WARNING, path, self._places.find(path), message, remedy))
