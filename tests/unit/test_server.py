@@ -24,6 +24,7 @@ class Lines:
 class Loaded:
     live_instances: int
     route: int
+    version_text: str
 
 
 def test_the_health_table_has_every_version_and_the_default():
@@ -31,8 +32,8 @@ def test_the_health_table_has_every_version_and_the_default():
         "m": ModelRecord(
             "m",
             versions={
-                1: VersionRecord(1, State.READY, loaded=Loaded(1, 11)),
-                2: VersionRecord(2, State.READY, loaded=Loaded(0, 12)),
+                1: VersionRecord(1, State.READY, loaded=Loaded(1, 11, "1")),
+                2: VersionRecord(2, State.READY, loaded=Loaded(0, 12, "2")),
                 3: VersionRecord(3, State.UNAVAILABLE, "broken"),
             },
         ),

@@ -46,7 +46,9 @@ def test_a_model_is_found_in_the_one_repository_that_has_it(tmp_path: Path) -> N
     assert place_of("模型 1", places) == two
     with pytest.raises(InvalidArgumentError, match=r"two or more repositories: 'twice' is in .*one, .*two"):
         place_of("twice", places)
-    with pytest.raises(NotFoundError, match="'nope': model not found in any model repository; there are: a, twice, 模型 1"):
+    with pytest.raises(
+        NotFoundError, match="'nope': model not found in any model repository; there are: a, twice, 模型 1"
+    ):
         place_of("nope", places)
 
 
