@@ -53,10 +53,6 @@ class Finding:
         parts = [self.place.shown() if self.place is not None else "", self.snippet]
         return "\n".join(part for part in parts if part)
 
-    def with_source_line(self) -> str:
-        """As `str`, followed by the details."""
-        return f"{self}\n{self.details}" if self.details else str(self)
-
 
 @dataclass(frozen=True, slots=True)
 class Completion:

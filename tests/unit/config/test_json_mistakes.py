@@ -82,7 +82,7 @@ def test_what_is_no_configuration(text: str, expected: str) -> None:
 def test_the_line_of_a_mistake_is_shown_around_its_column() -> None:
     text = '{"name": "' + "x" * 500 + '", "max_batch_size": "y", "parameters": {"' + "z" * 500 + '": {}}}'
     (finding,) = refusals(text)
-    _, line, caret = finding.with_source_line().split("\n")
+    line, caret = finding.details.split("\n")
     assert len(line) < 200
     assert line[caret.index("^") :].startswith('"y"')
 

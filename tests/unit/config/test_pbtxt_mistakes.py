@@ -134,7 +134,8 @@ def test_a_configuration_in_json_is_told_what_differs() -> None:
 def test_the_line_is_shown_with_a_caret_under_the_column() -> None:
     with pytest.raises(ConfigError) as raised:
         parse_pbtxt('name: "m"\n\tmax_batch_size: eight', "m/config.pbtxt")
-    assert raised.value.findings[0].with_source_line() == (
+    (finding,) = raised.value.findings
+    assert f"{finding}\n{finding.details}" == (
         "m/config.pbtxt:2:18: 'max_batch_size' takes a whole number, got eight\n"
         "    \tmax_batch_size: eight\n"
         "    \t                ^"
