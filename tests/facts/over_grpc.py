@@ -21,6 +21,8 @@ class Grpc:
         self.stub = service_pb2_grpc.GRPCInferenceServiceStub(self.channel)
 
     def ask(self, request: dict[str, Any]) -> Answer:
+        if request["grpc"].startswith("/"):
+            return self._ask_bytes(request)
         method = getattr(self.stub, request["grpc"])
         options = {
             "metadata": [tuple(pair) for pair in request.get("metadata", ())],
@@ -33,6 +35,18 @@ class Grpc:
             return {"code": "OK", "answer": _text(method(message, **options))}
         except grpc.RpcError as error:
             return _refusal(error)
+
+    def _ask_bytes(self, request: dict[str, Any]) -> Answer:
+        """Of a call by its path, with bytes: the code, and the first answer's bytes."""
+        call = self.channel.unary_stream(request["grpc"])(
+            request.get("bytes", "").encode("latin-1"), timeout=PATIENCE_S
+        )
+        try:
+            return {"code": "OK", "bytes": next(call, b"").decode("latin-1")}
+        except grpc.RpcError as error:
+            return _refusal(error)
+        finally:
+            call.cancel()
 
     def close(self) -> None:
         self.channel.close()
