@@ -77,6 +77,7 @@ class Server:
         self._dead: list[str] = []
         self._loaded = False
         self._exiting = False
+        self._stop_by = 0.0
         self._doors: Doors | None = None
         self._timer = Timer(self.clock, lambda error: self._on_death("timer", error))
         self.registry = BackendRegistry(_backend_directory(options), options.backend_config)
@@ -236,6 +237,7 @@ class Server:
         if self._exiting:
             return
         self._exiting = True
+        self._stop_by = monotonic() + self.options.exit_timeout_secs
         if self._poller is not None:
             self._poller.stop()
         self._operations.stop()
@@ -247,15 +249,20 @@ class Server:
     def stop(self) -> bool:
         """Stop in order. False if something was still busy after the exit time-out, or did not end."""
         self.begin_stop()
-        deadline = monotonic() + self.options.exit_timeout_secs
-        in_time = self._drain(self.options.exit_timeout_secs)
-        unloaded = self.lifecycle.stop(max(_UNLOAD_S, deadline - monotonic()) if in_time else 0.0)
+        in_time = self._drain(self.time_to_stop_s)
+        unloading_s = max(_UNLOAD_S, self.time_to_stop_s) if in_time else 0.0
+        unloaded = self.lifecycle.stop(unloading_s, self.time_to_stop_s)
         flushed = self._doors.close() if self._doors is not None else True
         self._timer.stop()
         self.control.close()
         if unloaded:
             self.registry.close()
         return in_time and unloaded and flushed
+
+    @property
+    def time_to_stop_s(self) -> float:
+        """What is left of the exit time-out, which counts from the beginning of the stop."""
+        return max(0.0, self._stop_by - monotonic())
 
     def _drain(self, timeout_s: float) -> bool:
         """Wait until every accepted request is answered."""
@@ -266,7 +273,7 @@ class Server:
         waiting = max(
             sum(model.in_flight for model in loaded), self._doors.unsettled_calls if self._doors is not None else 0
         )
-        self.log.info(f"Waiting for in-flight requests to complete: {waiting} now, up to {timeout_s} s")
+        self.log.info(f"Waiting for in-flight requests to complete: {waiting} now, up to {timeout_s:.0f} s")
         drained = self._doors.drain(timeout_s) if self._doors is not None else True
         return drained and all(model.wait_idle(max(0.0, deadline - monotonic())) for model in loaded)
 

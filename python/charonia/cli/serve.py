@@ -106,7 +106,7 @@ def _serve(server: "Server", signals: StopSignals) -> int:
     else:
         server.log.info(f"Signal ({signals.number}) received: stopping")
     server.begin_stop()
-    loading_ended = start.join(server.options.exit_timeout_secs)
+    loading_ended = start.join(server.time_to_stop_s)
     in_order = server.stop() and loading_ended
     if not in_order:
         server.log.error("exit timeout expired: something was still busy, exiting immediately")

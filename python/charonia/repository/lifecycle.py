@@ -155,8 +155,12 @@ class ModelLifecycle(Generic[V]):
         """Loads that have not begun yet are not begun any more; `load` returns soon."""
         self._stopping = True
 
-    def stop(self, timeout_s: float) -> bool:
-        """Unload everything. False when the time ran out."""
+    def stop(self, timeout_s: float, loads_s: float) -> bool:
+        """Unload everything. False when the time ran out.
+
+        Args:
+            loads_s: how long to wait for loads in work, which nothing can hurry; what they load is stopped too.
+        """
         self.abort()
         deadline = monotonic() + timeout_s
         with self._lock:
@@ -169,16 +173,18 @@ class ModelLifecycle(Generic[V]):
         # Side by side: unloading a Python model is waiting for its process.
         with ThreadPoolExecutor(max(1, min(_UNLOAD_THREADS, len(records))), "unload") as threads:
             stopped = list(threads.map(lambda each: self._retirement.stop(each[0], each[1], deadline), records))
-        settled = self.settle(deadline - monotonic())
+        loads_ended = self._wait_for_loads(min(loads_s, deadline - monotonic()))
         self._loaders.shutdown(wait=False)
-        return settled and all(stopped)
+        return self._retirement.wait(deadline - monotonic()) and loads_ended and all(stopped)
 
     def settle(self, timeout_s: float) -> bool:
         """Wait until nothing is being loaded or unloaded. False when the time ran out."""
         deadline = monotonic() + timeout_s
+        return self._wait_for_loads(timeout_s) and self._retirement.wait(deadline - monotonic())
+
+    def _wait_for_loads(self, timeout_s: float) -> bool:
         with self._loads_ended:
-            loaded = self._loads_ended.wait_for(lambda: not self._loads, max(0.0, timeout_s))
-        return self._retirement.wait(deadline - monotonic()) and loaded
+            return self._loads_ended.wait_for(lambda: not self._loads, max(0.0, timeout_s))
 
     def loaded(self) -> list[V]:
         """Every version that may have requests, also those that are not served any more."""

@@ -230,7 +230,7 @@ def test_stop_says_when_a_version_is_still_busy(lifecycle: ModelLifecycle[FakeVe
     lifecycle.load(plan() | plan(name="other"))
     lifecycle.find("m").stops_in_time = False
     other = lifecycle.find("other")
-    assert not lifecycle.stop(0.0)
+    assert not lifecycle.stop(0.0, 0.0)
     assert "stop" in other.calls
 
 
@@ -416,7 +416,7 @@ def test_the_stop_does_not_wait_longer_than_it_may_for_what_is_unloading(
     old = lifecycle.find("m")
     assert isinstance(old, Busy)
     lifecycle.load(plan())
-    assert not lifecycle.stop(0.0)
+    assert not lifecycle.stop(0.0, 0.0)
     assert "stop" in old.calls
     old.answered.set()
 
@@ -436,7 +436,7 @@ def test_what_is_loaded_while_the_server_stops_is_stopped(lifecycle: ModelLifecy
     assert entered.wait(PATIENCE_S)
     lifecycle.abort()
     go_on.set()
-    assert lifecycle.stop(PATIENCE_S)
+    assert lifecycle.stop(PATIENCE_S, PATIENCE_S)
     thread.join(PATIENCE_S)
     assert loaded[0].calls == ["retire", "wait_idle", "stop"]
     assert states(lifecycle)[1][0] is State.UNAVAILABLE
@@ -494,3 +494,22 @@ def test_as_many_versions_load_side_by_side_as_there_are_threads(threads: int) -
     made: ModelLifecycle[FakeVersion] = ModelLifecycle(SilentLog(), threads=threads)
     assert not made.load(plan(1, 2, 3, load=load) | plan(4, 5, 6, name="other", load=load))
     assert most == [threads]
+
+
+def test_the_stop_does_not_wait_longer_than_it_may_for_a_load(lifecycle: ModelLifecycle[FakeVersion]) -> None:
+    entered, go_on = threading.Event(), threading.Event()
+
+    def hanging(name: str, version: int) -> FakeVersion:
+        entered.set()
+        assert go_on.wait(PATIENCE_S)
+        return FakeVersion(name, version)
+
+    lifecycle.load(plan(name="other"))
+    other = lifecycle.find("other")
+    thread = threading.Thread(target=lifecycle.load, args=(plan(load=hanging),))
+    thread.start()
+    assert entered.wait(PATIENCE_S)
+    assert not lifecycle.stop(PATIENCE_S, 0.0)
+    assert "stop" in other.calls
+    go_on.set()
+    thread.join(PATIENCE_S)
