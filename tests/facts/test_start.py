@@ -11,7 +11,7 @@ import pytest
 from tests.facts.compare import differences
 from tests.facts.over_http import ask
 from tests.facts.rows import HERE, Answer, Fact, read
-from tests.system.conftest import Serving
+from tests.system.conftest import PATIENCE_S, Serving
 
 _FACTS = read(HERE / "data" / "start.toml").facts
 _SIGTERM = 15
@@ -32,6 +32,9 @@ def runs(tmp_path_factory):
 def test_the_command_does_as_recorded(fact: Fact, runs):
     got = runs[fact.number - 1].result()
     wrong = differences(fact.expected, got)
+    if fact.later and wrong:
+        pytest.skip(f"needs {fact.later}")
+    assert not fact.later, f"{fact.later}: this holds now, so take `later` out of the row"
     assert not wrong, {part: (fact.expected.get(part), got.get(part)) for part in wrong}
 
 
@@ -49,6 +52,8 @@ def _run(fact: Fact, folder: Path) -> Answer:
         serving = Serving(_INLINE, *flags)
         try:
             return _observed(fact, serving)
+        except pytest.fail.Exception:  # it ended before it served
+            return {"exit": serving.process.wait(PATIENCE_S)}
         finally:
             serving.close()
 
