@@ -9,6 +9,15 @@ use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use bytes::Bytes;
+use charonia_wire::grpc::decode::decode;
+use charonia_wire::grpc::messages::{
+    InferParameter, InferRequestedOutput, ModelInferRequest, ParameterChoice, ParameterEntry,
+};
+use charonia_wire::options::RequestLimits;
+use charonia_wire::tensor::decode_request;
+use prost::Message;
+
 #[global_allocator]
 static ALLOCATOR: targets::measure::Counting = targets::measure::Counting;
 
@@ -76,6 +85,26 @@ targets! {
 #[test]
 fn every_target_is_driven() {
     assert_eq!(NAMES, targets::ALL.map(|(name, _)| name));
+}
+
+/// Too large for a mutator: each parameter was compared with all those before it.
+#[test]
+fn many_parameters_take_little_time() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let key = |number: usize| format!("parameter_{number:06}");
+    let repeated = (0..100_000).map(|number| format!(r#""{}":1"#, key(number.min(4095)))).collect::<Vec<_>>().join(",");
+    let json = Bytes::from(format!(r#"{{"parameters":{{{repeated}}},"inputs":[]}}"#));
+    let (size, limits) = (json.len(), RequestLimits::default());
+    let call = targets::measure::bounded(size, || decode_request("m", "", &json, size, limits));
+    assert_eq!((call.defect, call.parameters.len()), (None, 4096));
+
+    let value = InferParameter { choice: Some(ParameterChoice::Int64(1)) };
+    let entry = |number| ParameterEntry { key: key(number), value: Some(value.clone()) };
+    let output = InferRequestedOutput { parameters: (0..4096).map(entry).collect(), ..Default::default() };
+    let message = ModelInferRequest { outputs: vec![output; 40], ..Default::default() }.encode_to_vec();
+    let growth = 16 * message.len();
+    let call = targets::measure::bounded(growth, || decode(message.into(), limits)).unwrap();
+    assert_eq!((call.defect, call.outputs[39].parameters.len()), (None, 4096));
 }
 
 fn drive(name: &str, times: u64) {

@@ -15,6 +15,7 @@ use crate::http::compress::{offload, Coding, OFFLOAD_BYTES};
 use crate::options::RequestLimits;
 use crate::reply::Failure;
 use crate::tensor::check::{self, invalid};
+use crate::tensor::known::Known;
 use crate::tensor::{self, aligned};
 use crate::wire::Wire;
 
@@ -169,7 +170,7 @@ fn read_classification(output: &str, value: &Parameter) -> Result<u32, Failure> 
 
 /// Maps allow a key once: of equal keys the last one counts.
 fn read_parameters(entries: Vec<ParameterEntry>) -> Result<Parameters, Failure> {
-    let mut parameters = Parameters::with_capacity(entries.len());
+    let (mut parameters, mut known) = (Parameters::with_capacity(entries.len()), Known::default());
     for ParameterEntry { key, value } in entries {
         let value = match value.and_then(|value| value.choice) {
             Some(ParameterChoice::Bool(value)) => Parameter::Bool(value),
@@ -179,8 +180,8 @@ fn read_parameters(entries: Vec<ParameterEntry>) -> Result<Parameters, Failure> 
             Some(ParameterChoice::Uint64(value)) => Parameter::Uint(value),
             None => return Err(no_value(&key)),
         };
-        match parameters.iter_mut().find(|(known, _)| *known == key) {
-            Some(known) => known.1 = value,
+        match known.place(&parameters, &key) {
+            Some(place) => parameters[place].1 = value,
             None => parameters.push((key, value)),
         }
     }

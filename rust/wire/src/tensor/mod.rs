@@ -20,6 +20,7 @@ mod response;
 
 pub mod aligned;
 pub mod check;
+pub mod known;
 
 pub use request::{decode_raw_request, decode_request, too_many_tensors};
 pub use response::{check_output, encode_response, EncodedResponse};

@@ -2,12 +2,13 @@
 
 use super::json_scan::{excerpt, Fault, Scanner};
 use super::json_write;
+use super::known::Known;
 use super::number::Number;
 use crate::call::{Parameter, Parameters};
 
 /// Read the object at the scanner. Of equal keys the first one counts.
 pub fn read(scanner: &mut Scanner<'_>) -> Result<Parameters, Fault> {
-    let mut parameters = Parameters::new();
+    let (mut parameters, mut known) = (Parameters::new(), Known::default());
     if scanner.peek() != b'{' {
         return Err(scanner.unexpected("an object"));
     }
@@ -16,7 +17,7 @@ pub fn read(scanner: &mut Scanner<'_>) -> Result<Parameters, Fault> {
     while let Some(key) = scanner.next_key(&mut first)? {
         let key = text(scanner, &key)?;
         let value = value(scanner, &key)?;
-        if !parameters.iter().any(|(known, _)| *known == key) {
+        if known.place(&parameters, &key).is_none() {
             if parameters.len() == scanner.limits.max_parameters {
                 return Err(Fault::new(scanner.at(), too_many(parameters.len())));
             }
