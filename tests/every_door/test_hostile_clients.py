@@ -195,6 +195,31 @@ def test_memory_comes_back_after_refusals(server):
     everybody_is_answered(server)
 
 
+def test_memory_comes_back_after_floods(server):
+    """Many connections at once, and messages that are compressed, huge, empty or never end."""
+    door, process = RawGrpc(server), psutil.Process()
+    infer = door.channel.unary_unary("/inference.GRPCInferenceService/ModelInfer")
+    zeros = infer_pb2.ModelInferRequest(model_name="nope", raw_input_contents=[bytes(20_000_000)]).SerializeToString()
+    many = infer_pb2.ModelInferRequest(model_name="FP32", raw_input_contents=[b""] * 300_000).SerializeToString()
+
+    def abuse():
+        for message, compression in ((zeros, grpc.Compression.Gzip), (many, None), (zeros[:-7], None)):
+            with pytest.raises(grpc.RpcError):
+                infer(message, compression=compression, timeout=PATIENCE_S)
+        with ExitStack() as held:
+            for port in ("http", "grpc") * 100:
+                opened = held.enter_context(socket.create_connection(("127.0.0.1", server.ports[port])))
+                opened.sendall(b"POST /v2/models/FP32/infer HTTP/1.1\r\nX-A: " + b"a" * 10_000)
+
+    abuse()
+    before = process.memory_info().rss
+    for _ in range(3):
+        abuse()
+    assert process.memory_info().rss - before < 40_000_000  # one message kept each time would be 60 MB
+    door.close()
+    everybody_is_answered(server)
+
+
 def test_an_inline_model_that_computes_slows_others_and_starves_nobody(server, monkeypatch):
     import builtins
     import threading
