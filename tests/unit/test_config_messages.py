@@ -64,14 +64,15 @@ def start(tmp_path: Path, written: Lines) -> Iterator[Callable[..., Server]]:
         server.stop()
 
 
-def test_a_mistake_is_shown_with_its_line_a_caret_and_what_would_fit(
+def test_a_mistake_is_shown_once_with_its_line_a_caret_and_what_would_fit(
     tmp_path: Path, start: Callable[..., Server], written: Lines
 ) -> None:
     start(WRONG)
     lines = written.text.split("\n")
     at = next(number for number, line in enumerate(lines) if line.startswith("E"))
     place = f"{tmp_path}/m/config.pbtxt:5:3"
-    assert f"model 'm': {place}: dims of input 'INPUT0' are [-1, 16] with the batch dimension" in lines[at]
+    assert f"failed to load 'm' version 1: {place}: dims of input 'INPUT0' are [-1, 16] with the batch" in lines[at]
+    assert not [line for line in lines[at + 1 :] if line.startswith("E")]
     assert lines[at + 1 : at + 7] == [
         "      dims: [ -1, 16 ]",
         "      ^",

@@ -1,8 +1,8 @@
 """The smallest backend, and the example of how to add one.
 
 A model with `backend: "identity"` answers OUTPUT0 with INPUT0, OUTPUT1 with INPUT1 and so on, in the order of the
-configuration. Its parameter `execute_delay_ms` makes each batch take that long, and `creation_delay_sec` each load, which
-tests of scheduling and of loading like.
+configuration. Its parameter `execute_delay_ms` makes each batch take that long, and `creation_delay_sec` each load,
+which tests of scheduling and of loading like.
 
 To add a backend: write these three classes, then name the first as an entry point of the group `charonia.backends`
 

@@ -24,15 +24,17 @@ def log_completed(log: Log, loaded: LoadedConfig) -> None:
         log.verbose(f"model '{name}' has this configuration:\n{annotated(loaded.config, loaded.completions)}")
 
 
-def log_errors(log: Log, name: str, error: CharoniaError) -> None:
-    """Each error of a configuration by itself, with the line of the file, a caret, and what would be right below it.
+def log_errors(log: Log, failed: str, error: CharoniaError) -> None:
+    """Why something failed: each finding by itself, below it its line of the file with a caret, and what would fit.
 
-    Nothing for other errors, and for those of which a line of its own would show no more than the summary does.
+    Args:
+        failed: what failed, the beginning of each line: `failed to load 'm'`.
     """
-    if isinstance(error, ConfigError):
-        for finding in errors_in(error.findings):
-            if finding.details:
-                log.error(f"model '{name}': {finding}", finding.details)
+    if not isinstance(error, ConfigError):
+        log.error(f"{failed}: {error}")
+        return
+    for finding in errors_in(error.findings):
+        log.error(f"{failed}: {finding}", finding.details)
 
 
 def described(completions: Iterable[Completion]) -> str:

@@ -106,7 +106,7 @@ def normalize(config: ModelConfig) -> list[Completion]:
     May be called again after a backend completed the configuration; what is filled stays.
     """
     done: list[Completion] = []
-    if not config.version_policy.WhichOneof("policy_choice"):
+    if not config.HasField("version_policy"):
         config.version_policy.latest.num_versions = 1
         done.append(Completion("version_policy", "{ latest { num_versions: 1 } }", "default"))
     if config.HasField("dynamic_batching"):

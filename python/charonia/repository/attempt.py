@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Generic
 
+from charonia.core.errors import CharoniaError
 from charonia.repository.plans import Change, ModelPlan, VersionUpdate
 from charonia.repository.states import UNLOADED, ModelRecord, State, V, VersionRecord
 
@@ -27,25 +28,25 @@ class Attempt(Generic[V]):
     work: list[int]
     left: int
     updates: list[VersionUpdate] = field(default_factory=list)
-    failures: dict[int, str] = field(default_factory=dict)
+    failures: dict[int, CharoniaError] = field(default_factory=dict)
 
     @property
     def why_failed(self) -> str:
         """A sentence for each version that failed."""
         return " ".join(
-            f"version {version} is at {State.UNAVAILABLE if version in self.fresh else State.READY} state: {reason};"
-            for version, reason in sorted(self.failures.items())
+            f"version {version} is at {State.UNAVAILABLE if version in self.fresh else State.READY} state: {error};"
+            for version, error in sorted(self.failures.items())
         )
 
-    def fail(self, version: int, reason: str) -> None:
-        self.failures[version] = reason
+    def fail(self, version: int, error: CharoniaError) -> None:
+        self.failures[version] = error
         if version in self.fresh:
-            self.fresh[version].state, self.fresh[version].reason = State.UNAVAILABLE, reason
+            self.fresh[version].state, self.fresh[version].reason = State.UNAVAILABLE, str(error)
 
-    def fail_all(self, reason: str) -> None:
+    def fail_all(self, error: CharoniaError) -> None:
         for version in self.work:
             if version not in self.failures:
-                self.fail(version, reason)
+                self.fail(version, error)
 
     def switch(self, model: ModelRecord[V]) -> list[VersionRecord[V]]:
         """Everything is up: the model has these versions from now on. Gives the ones to stop."""

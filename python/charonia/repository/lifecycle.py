@@ -12,6 +12,7 @@ from contextlib import suppress
 from time import monotonic
 from typing import Generic
 
+from charonia.config.announce import log_errors
 from charonia.core.errors import CharoniaError
 from charonia.core.log import Log
 from charonia.core.request import ANY_VERSION
@@ -94,14 +95,14 @@ class ModelLifecycle(Generic[V]):
         Returns:
             By name, why a model was not loaded; it has what it had before then.
         """
-        refused = {name: str(plan) for name, plan in plans.items() if isinstance(plan, CharoniaError)}
+        refused = {name: plan for name, plan in plans.items() if isinstance(plan, CharoniaError)}
         with self._lock:
             self._loads += 1
             for name in plans:
                 model = self._models.setdefault(name, ModelRecord(name))
                 model.asked, model.gone = True, False
-            for name, reason in refused.items():
-                self._refuse(name, reason)
+            for name, error in refused.items():
+                self._refuse(name, error)
             self._touched.update(plans)
             attempts = [
                 begun(self._models[n], plan) for n, plan in plans.items() if not isinstance(plan, CharoniaError)
@@ -114,7 +115,8 @@ class ModelLifecycle(Generic[V]):
                 self._loads -= 1
                 self._loads_ended.notify_all()
         self._publication.show()
-        return {**refused, **{attempt.name: attempt.why_failed for attempt in attempts if attempt.failures}}
+        reasons = {name: str(error) for name, error in refused.items()}
+        return reasons | {attempt.name: attempt.why_failed for attempt in attempts if attempt.failures}
 
     def unload(self, name: str) -> None:
         """Take a model out of service. Its versions are UNLOADING until their requests are answered; nobody waits."""
@@ -198,12 +200,12 @@ class ModelLifecycle(Generic[V]):
         with self._lock:
             return [ready for model in self._models.values() if model.asked for ready in _readiness(model)]
 
-    def _refuse(self, name: str, reason: str) -> None:
+    def _refuse(self, name: str, error: CharoniaError) -> None:
         """A model that can't be loaded keeps what it has."""
-        self._log.about(name).error(f"failed to load '{name}': {reason}")
+        log_errors(self._log.about(name), f"failed to load '{name}'", error)
         model = self._models[name]
         if not any(record.loaded for record in model.versions.values()):
-            model.versions, model.reason = {}, reason
+            model.versions, model.reason = {}, str(error)
 
     def _run(self, attempts: list[Attempt[V]]) -> None:
         for attempt in attempts:
@@ -223,9 +225,9 @@ class ModelLifecycle(Generic[V]):
             elif (served := attempt.kept[version].loaded) is not None:
                 attempt.updates.append(attempt.plan.update(version, served))
         except CharoniaError as error:
-            attempt.fail(version, str(error))
+            attempt.fail(version, error)
         except Exception as error:
-            attempt.fail(version, f"{type(error).__name__}: {error}")
+            attempt.fail(version, CharoniaError(f"{type(error).__name__}: {error}"))
             self._log.about(attempt.name).error(
                 f"loading '{attempt.name}' version {version} failed by a bug of the server or of its backend"
             )
@@ -253,7 +255,7 @@ class ModelLifecycle(Generic[V]):
         """All versions of a load have been tried: serve all, or none of them."""
         with self._lock:
             if self._stopping:
-                attempt.fail_all(STOPPING)
+                attempt.fail_all(CharoniaError(STOPPING))
             if not attempt.failures:
                 replaced = attempt.switch(self._models[attempt.name])
             self._touched.add(attempt.name)
@@ -272,8 +274,9 @@ class ModelLifecycle(Generic[V]):
         self._condemn_dead(attempt)
 
     def _give_up(self, attempt: Attempt[V]) -> None:
-        for version, reason in sorted(attempt.failures.items()):
-            self._log.about(attempt.name).error(f"failed to load '{attempt.name}' version {version}: {reason}")
+        log = self._log.about(attempt.name)
+        for version, error in sorted(attempt.failures.items()):
+            log_errors(log, f"failed to load '{attempt.name}' version {version}", error)
         for update in attempt.updates:
             update.discard()
         with self._lock:

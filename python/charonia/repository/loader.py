@@ -10,7 +10,7 @@ from charonia.backends.instance import InstanceRunner
 from charonia.backends.placement import Devices, instance_count, place, share_of_cores
 from charonia.backends.registry import BackendRegistry
 from charonia.backends.warmup import WarmupSample, warm_up, warmup_samples
-from charonia.config.announce import log_completed, log_errors
+from charonia.config.announce import log_completed
 from charonia.config.findings import Finding
 from charonia.config.model_config import ConfigOptions, LoadedConfig, finish_config
 from charonia.core.errors import CharoniaError
@@ -111,8 +111,6 @@ class ModelLoader:
         log, error = parts.facts.log, reading.error
         # What lies in the wrong place is part of the error where there is one.
         _warn(log, source.name, reading.findings if error is not None else (*source.found.warnings, *reading.findings))
-        if error is not None:
-            log_errors(log, source.name, error)
         return error or ModelLoad(parts, reading, source, before.bare() if before else None)
 
 
@@ -170,9 +168,7 @@ class ModelLoad:
         try:
             return self._load(version)
         except CharoniaError as error:
-            reason = explained(error, lambda: inspect_version(self.reading, version, self._seen))
-            log_errors(self.parts.facts.log, self.model.name, reason)
-            raise reason from error
+            raise explained(error, lambda: inspect_version(self.reading, version, self._seen)) from error
 
     @property
     def _seen(self) -> InspectionParts:

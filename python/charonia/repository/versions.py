@@ -19,38 +19,40 @@ class VersionChoice:
 
 
 def choose_versions(config: "ModelConfig", available: Sequence[int]) -> VersionChoice:
-    """Apply the policy; without one the latest version counts.
+    """Apply the policy; without one the latest version counts, and an empty one keeps all, as in Triton.
 
     Raises:
         InvalidArgumentError: nothing is left to serve.
     """
     choice = _choose(config, sorted(set(available)))
     if not choice.versions:
-        raise InvalidArgumentError(_nothing_left(config.name, available, choice.missing))
+        raise InvalidArgumentError(_nothing_left(config, available, choice.missing))
     return choice
 
 
 def _choose(config: "ModelConfig", available: list[int]) -> VersionChoice:
     policy = config.version_policy
     kind = policy.WhichOneof("policy_choice")
-    if kind == "all":
-        return VersionChoice(tuple(available))
     if kind == "specific":
         wanted = sorted(set(policy.specific.versions))
         return VersionChoice(
             tuple(version for version in wanted if version in available),
             tuple(version for version in wanted if version not in available),
         )
-    count = (policy.latest.num_versions if kind == "latest" else 0) or 1
-    return VersionChoice(tuple(available[-count:]))
+    if kind == "latest" or not config.HasField("version_policy"):
+        count = policy.latest.num_versions if kind == "latest" else 1
+        return VersionChoice(tuple(available[max(0, len(available) - count) :]))
+    return VersionChoice(tuple(available))
 
 
-def _nothing_left(name: str, available: Sequence[int], missing: Sequence[int]) -> str:
-    must = f"at least one version must be available under the version policy of model '{name}'"
+def _nothing_left(config: "ModelConfig", available: Sequence[int], missing: Sequence[int]) -> str:
+    must = f"at least one version must be available under the version policy of model '{config.name}'"
     if missing:
         there = f"there are {_listed(available)}" if available else "there is no version folder"
         return f"{must}: it asks for {_listed(missing)}, and {there}"
-    return f"{must}: its folder has no version folder, such as '{name}/1' with the model file in it"
+    if available:
+        return f"{must}: it keeps the latest 0; write num_versions: 1 or more"
+    return f"{must}: its folder has no version folder, such as '{config.name}/1' with the model file in it"
 
 
 def _listed(versions: Sequence[int]) -> str:

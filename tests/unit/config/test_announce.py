@@ -101,19 +101,20 @@ def test_each_error_is_shown_with_its_line_and_a_caret(folder: Path, wrong: str)
     (folder / "config.pbtxt").write_text(wrong)
     log = KeptLog()
     loaded = load_config(folder, "m", ConfigOptions())
-    log_errors(log, "m", ConfigError(loaded.findings))
+    log_errors(log, "failed to load 'm'", ConfigError(loaded.findings))
     (entry,) = log.lines
     message, line, caret = entry.split("\n")
-    assert message.startswith(f"model 'm': {folder}/config.pbtxt:")
+    assert message.startswith(f"failed to load 'm': {folder}/config.pbtxt:")
     assert line == f"    {wrong.splitlines()[-1]}"
     assert line[caret.index("^") :].startswith(("many", "max_batch_size"))
 
 
 def test_other_errors_have_no_line_to_show() -> None:
     log = KeptLog()
-    log_errors(log, "m", InvalidArgumentError("no"))
-    log_errors(log, "m", ConfigError(load_config(Path("/nowhere"), "m", ConfigOptions(auto_complete=False)).findings))
-    assert log.lines == []
+    log_errors(log, "failed", InvalidArgumentError("no"))
+    loaded = load_config(Path("/nowhere"), "m", ConfigOptions(auto_complete=False))
+    log_errors(log, "failed", ConfigError(loaded.findings))
+    assert [line.strip() for line in log.lines] == ["failed: no", f"failed: {loaded.findings[0]}"]
 
 
 def fails(text: str, *tensors: ModelTensor) -> Any:

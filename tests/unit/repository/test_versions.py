@@ -11,6 +11,8 @@ def config(policy: str = "", count: int = 0, numbers: tuple[int, ...] = ()) -> M
     made = ModelConfig(name="m")
     if policy == "latest":
         made.version_policy.latest.num_versions = count
+    elif policy == "empty":
+        made.version_policy.SetInParent()
     elif policy == "all":
         made.version_policy.all.SetInParent()
     elif policy == "specific":
@@ -25,8 +27,8 @@ def config(policy: str = "", count: int = 0, numbers: tuple[int, ...] = ()) -> M
         (config("latest", 1), (10,)),
         (config("latest", 2), (9, 10)),
         (config("latest", 5), (1, 9, 10)),
-        (config("latest", 0), (10,)),
         (config("all"), (1, 9, 10)),
+        (config("empty"), (1, 9, 10)),
         (config("specific", numbers=(9, 1)), (1, 9)),
     ],
 )
@@ -42,5 +44,7 @@ def test_specific_versions_without_a_folder_are_told() -> None:
 def test_nothing_to_serve_names_the_model_and_what_is_there() -> None:
     with pytest.raises(InvalidArgumentError, match=r"'m'.*no version folder"):
         choose_versions(config(), ())
+    with pytest.raises(InvalidArgumentError, match=r"'m'.*latest 0; write num_versions: 1"):
+        choose_versions(config("latest", 0), (1, 2))
     with pytest.raises(InvalidArgumentError, match=r"asks for 7.*there are 1, 2"):
         choose_versions(config("specific", numbers=(7,)), (1, 2))
