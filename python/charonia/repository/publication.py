@@ -20,18 +20,24 @@ class Publication:
 
     def show(self) -> None:
         """Show what was changed before this call, and return when it is shown."""
-        with self._lock:
-            self._changes += 1
-            mine = self._changes
+        mine = self._change()
         with self._publishing:
             if self._shown < mine:
                 self._show()
+        self._show_the_rest()
 
     def announce(self) -> None:
         """As `show`, but when somebody is publishing just now, it is left to them and this returns at once."""
+        self._change()
+        self._show_the_rest()
+
+    def _change(self) -> int:
         with self._lock:
             self._changes += 1
-        # Looked at again after the lock is free: who came meanwhile has left the change to this thread.
+            return self._changes
+
+    def _show_the_rest(self) -> None:
+        """Looked at after the lock is free, by whoever has published: who came meanwhile has left the change to them."""
         while self._shown < self._changes and self._publishing.acquire(blocking=False):
             try:
                 self._show()

@@ -16,21 +16,19 @@ class Turns:
     @contextmanager
     def of(self, name: str) -> Iterator[None]:
         """Wait for this model's turn, and keep it until the end of the block."""
-        self._wait(self._join(name))
-        try:
+        with self.of_all([name]):
             yield
-        finally:
-            self._leave(name)
 
     @contextmanager
     def of_all(self, names: Iterable[str]) -> Iterator[None]:
         """As `of`, for many. Only one thread may ask for many, and while it has a turn it must not ask for another."""
-        places = [(name, self._join(name)) for name in names]
         with ExitStack() as left:
-            for name, _ in places:
-                left.callback(self._leave, name)
-            for _, place in places:
-                self._wait(place)
+            places = []
+            for name in names:
+                places.append(self._join(name))
+                left.callback(self._leave, name, places[-1])
+            for place in places:
+                place.wait()
             yield
 
     def busy(self, name: str) -> bool:
@@ -52,14 +50,11 @@ class Turns:
                 place.set()
         return place
 
-    @staticmethod
-    def _wait(place: threading.Event) -> None:
-        place.wait()
-
-    def _leave(self, name: str) -> None:
+    def _leave(self, name: str, place: threading.Event) -> None:
+        """Also without having had the turn: Ctrl-C ends the wait of an embedded server's caller."""
         with self._lock:
             queue = self._queues[name]
-            queue.popleft()
+            queue.remove(place)
             if queue:
                 queue[0].set()
             else:

@@ -1,6 +1,9 @@
 """Many changes, few publications, and never a change that is not shown."""
 
 import threading
+from collections.abc import Callable
+
+import pytest
 
 from charonia.repository.publication import Publication
 
@@ -15,7 +18,8 @@ def test_a_change_is_shown_when_show_returns() -> None:
     assert shown == [0, 1]
 
 
-def test_changes_that_come_during_a_publication_share_the_next_one() -> None:
+@pytest.mark.parametrize("publisher", [Publication.announce, Publication.show])
+def test_changes_that_come_during_a_publication_share_the_next_one(publisher: Callable[[Publication], None]) -> None:
     state, shown = [0], []
     begun, go_on = threading.Event(), threading.Event()
 
@@ -25,7 +29,7 @@ def test_changes_that_come_during_a_publication_share_the_next_one() -> None:
         assert go_on.wait(PATIENCE_S)
 
     publication = Publication(publish)
-    first = threading.Thread(target=publication.announce)
+    first = threading.Thread(target=publisher, args=(publication,))
     first.start()
     assert begun.wait(PATIENCE_S)
     for value in range(1, 100):

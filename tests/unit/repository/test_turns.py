@@ -1,6 +1,9 @@
 """Whose turn it is on a model."""
 
 import threading
+from collections.abc import Iterator
+
+import pytest
 
 from charonia.repository.turns import Turns
 
@@ -72,3 +75,21 @@ def test_a_failed_operation_gives_its_turn_back() -> None:
     except ValueError:
         pass
     assert not turns.busy("m")
+
+
+def test_who_stops_waiting_leaves_the_turn_to_the_next() -> None:
+    turns, done = Turns(), []
+    first = Operation(turns, "m", done, "first")
+    assert first.began.wait(PATIENCE_S)
+
+    def interrupted() -> Iterator[str]:
+        yield "m"
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), turns.of_all(interrupted()):
+        done.append("interrupted")
+    assert turns.busy("m")
+    first.finish()
+    with turns.of("m"):
+        done.append("next")
+    assert done == ["first", "next"]
