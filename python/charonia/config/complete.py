@@ -132,7 +132,7 @@ class _Filler:
     def _fill_new(self, path: str, io: "Io", tensor: ModelTensor) -> None:
         io.name = tensor.name
         self._set_type_and_dims(io, tensor)
-        text = f'{{ name: "{io.name}" data_type: {_type_name(tensor)} dims: {shown(io.dims)} }}'
+        text = f'{{ name: "{io.name}" data_type: {tensor.written_type} dims: {shown(io.dims)} }}'
         self._done.append(Completion(path, text, self._reason))
 
     def _fill_gaps(self, kind: str, ios: "Sequence[Io]", tensors: Sequence[ModelTensor]) -> None:
@@ -144,7 +144,7 @@ class _Filler:
             had_type, had_dims = io.data_type != 0, bool(io.dims)
             self._set_type_and_dims(io, tensor)
             if not had_type:
-                self._done.append(Completion(f"{kind}[{index}].data_type", _type_name(tensor), self._reason))
+                self._done.append(Completion(f"{kind}[{index}].data_type", tensor.written_type, self._reason))
             if not had_dims:
                 self._done.append(Completion(f"{kind}[{index}].dims", shown(io.dims), self._reason))
 
@@ -160,8 +160,3 @@ class _Filler:
             io.dims.append(1)
             if is_batched and not io.HasField("reshape"):
                 io.reshape.SetInParent()
-
-
-def _type_name(tensor: ModelTensor) -> str:
-    datatype = DATATYPES.get(tensor.datatype)
-    return datatype.config_name if datatype is not None else "TYPE_INVALID"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from charonia.config.contradict_dims import as_field, check_dims
 from charonia.config.findings import Finding
-from charonia.config.fitting import fitting_lines, written_type
+from charonia.config.fitting import fitting_lines
 from charonia.config.model_tensor import OPEN, ModelTensor, shown
 from charonia.config.places import NO_PLACES, Places
 from charonia.config.report import Report
@@ -171,4 +171,4 @@ class _Check:
 
     def _written(self, tensor: ModelTensor) -> str:
         dims = tensor.dims[1:] if self._config.max_batch_size > 0 and tensor.can_batch else tensor.dims
-        return f'{{ name: "{tensor.name}" data_type: {written_type(tensor)} {as_field("dims", dims)} }}'
+        return f'{{ name: "{tensor.name}" data_type: {tensor.written_type} {as_field("dims", dims)} }}'

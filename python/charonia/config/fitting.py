@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from charonia.config.contradict_dims import as_field
 from charonia.config.model_tensor import ModelTensor, fits
 from charonia.config.schema import ModelConfig, ModelInput, ModelOutput
-from charonia.core.datatypes import DATATYPES
 from charonia.core.text import printable
 
 _MOST_TENSORS = 24
@@ -42,12 +41,6 @@ def _batch_size(config: ModelConfig, tensors: Sequence[ModelTensor]) -> int:
     return _USUAL_BATCH_SIZE if forgotten else 0
 
 
-def written_type(tensor: ModelTensor) -> str:
-    """TYPE_FP32, or `…` for what is no datatype of the protocol."""
-    datatype = DATATYPES.get(tensor.datatype)
-    return datatype.config_name if datatype is not None else "…"
-
-
 def _has(config: ModelConfig, tensor: ModelTensor) -> bool:
     return any(io.name == tensor.name for io in config.input)
 
@@ -56,4 +49,4 @@ def _block(tensor: ModelTensor, max_batch_size: int) -> str:
     full = tensor.dims or (1,)  # a scalar is written as one element
     dims = as_field("dims", tensor.dims[1:] if max_batch_size > 0 else full)
     optional = " optional: true" if tensor.optional else ""
-    return f'{{ name: "{tensor.name}" data_type: {written_type(tensor)} {dims}{optional} }}'
+    return f'{{ name: "{tensor.name}" data_type: {tensor.written_type} {dims}{optional} }}'

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from charonia.core.datatypes import DATATYPES
+
 OPEN = -1
 """A size that varies."""
 
@@ -26,6 +28,12 @@ class ModelTensor:
     def can_batch(self) -> bool:
         """Whether the first dimension may be the batch dimension."""
         return bool(self.dims) and self.dims[0] == OPEN
+
+    @property
+    def written_type(self) -> str:
+        """As a configuration says it, TYPE_FP32; `…` for what is no datatype of the protocol."""
+        datatype = DATATYPES.get(self.datatype)
+        return datatype.config_name if datatype is not None else "…"
 
 
 def fits(dims: Sequence[int], model_dims: Sequence[int]) -> bool:

@@ -1,4 +1,4 @@
-"""config.pbtxt, and the same in JSON, into a ModelConfig: every mistake is reported, each with its place."""
+"""config.pbtxt into a ModelConfig: every mistake is reported, each with its place."""
 
 import codecs
 from dataclasses import dataclass

@@ -5,6 +5,7 @@ from difflib import get_close_matches
 from math import prod
 from typing import TYPE_CHECKING
 
+from charonia.config.model_tensor import shown
 from charonia.config.report import Report
 from charonia.config.schema import BatchInput, BatchOutput, DataType, ModelConfig, ModelInput, ModelOutput
 
@@ -56,10 +57,10 @@ def _check_present(io: "Io", kind: str, path: str, report: Report) -> None:
 def _check_dims(dims: Sequence[int], path: str, whose: str, report: Report) -> None:
     for index, dim in enumerate(dims):
         if dim < 1 and dim != -1:
-            message = f"{whose} are {_shape(dims)}, and {dim} is no size: expected 1 or more, or -1"
+            message = f"{whose} are {shown(dims)}, and {dim} is no size: expected 1 or more, or -1"
             report.error(f"{path}[{index}]", message, "write -1 for a size that varies")
     if prod(abs(dim) for dim in dims) > _MOST_ELEMENTS:
-        message = f"{whose} are {_shape(dims)}, more elements than 64 bits can count"
+        message = f"{whose} are {shown(dims)}, more elements than 64 bits can count"
         report.error(path, message, "write the sizes of one request; -1 for a size that varies")
 
 
@@ -73,7 +74,7 @@ def _check_reshape(io: "Io", kind: str, path: str, max_batch_size: int, report: 
         return
     if not io.dims or any(dim < 1 and dim != -1 for dim in (*io.dims, *shape)):
         return
-    message = f"dims of {kind} '{io.name}' are {_shape(io.dims)} and their reshape is {_shape(shape)}"
+    message = f"dims of {kind} '{io.name}' are {shown(io.dims)} and their reshape is {shown(shape)}"
     if -1 in io.dims:
         _check_open_reshape(io.dims, shape, path, message, report)
     elif -1 in shape or prod(io.dims) != prod(shape):
@@ -122,7 +123,7 @@ def _check_kinds(io: "Io", kind: str, path: str, platform: str, report: Report) 
 def _check_format(io: ModelInput, path: str, report: Report) -> None:
     if io.format != ModelInput.FORMAT_NONE and io.dims and len(io.dims) != 3:
         name = ModelInput.Format.Name(io.format)
-        message = f"input '{io.name}' has format {name} and dims {_shape(io.dims)}, expected 3 of them"
+        message = f"input '{io.name}' has format {name} and dims {shown(io.dims)}, expected 3 of them"
         report.error(f"{path}.format", message, "remove the format, or write height, width and channels")
 
 
@@ -165,7 +166,3 @@ def _meant(field: str, name: str, names: set[str]) -> str:
 
 def _known(names: set[str]) -> str:
     return f"the model has {', '.join(sorted(names))}" if names else "the model has none"
-
-
-def _shape(dims: Sequence[int]) -> str:
-    return f"[{', '.join(map(str, dims))}]"

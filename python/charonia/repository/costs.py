@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from charonia.backends.placement import Devices, instance_count
 from charonia.config.findings import Finding, Severity
+from charonia.config.model_tensor import shown
 from charonia.config.places import Place, Places
 from charonia.config.schema import ModelConfig, ModelInput, ModelInstanceGroup, ModelOutput
 from charonia.core.datatypes import BY_NUMBER
@@ -90,9 +91,6 @@ def _without_effect(config: ModelConfig, notes: _Notes) -> Iterator[Finding]:
     for index, group in enumerate(config.instance_group):
         if group.HasField("rate_limiter"):
             yield notes.warn(f"instance_group[{index}].rate_limiter", f"rate_limiter {here}: no instance waits for it")
-    if config.model_repository_agents.agents:
-        message = f"model_repository_agents {here}: none of the agents is asked, checksums are not compared"
-        yield notes.warn("model_repository_agents", message)
 
 
 def _parameters(config: ModelConfig, notes: _Notes) -> Iterator[Finding]:
@@ -137,13 +135,14 @@ def _threads(config: ModelConfig) -> int:
 
 
 def _batching(config: ModelConfig, notes: _Notes) -> Iterator[Finding]:
+    """Of dynamic_batching with max_batch_size 0, the rules of the configuration tell."""
     size = config.max_batch_size
     if config.HasField("dynamic_batching"):
         delay = config.dynamic_batching.max_queue_delay_microseconds
-        if size == 1 or (size < 1 and delay):
-            message = f"dynamic_batching joins nothing: max_batch_size is {size}"
+        if size == 1:
             waits = f", and each request waits {delay} microseconds for others in vain" if delay else ""
-            yield notes.warn("dynamic_batching", message + waits, "raise max_batch_size, or remove dynamic_batching")
+            message = f"dynamic_batching joins nothing: max_batch_size is 1{waits}"
+            yield notes.warn("dynamic_batching", message, "raise max_batch_size, or remove dynamic_batching")
     elif size > 1 and config.WhichOneof("scheduling_choice") is None:
         message = (
             f"requests don't batch: max_batch_size is {size} and there is no dynamic_batching, so each request is "
@@ -158,8 +157,7 @@ def _sizes(config: ModelConfig, notes: _Notes, max_input_bytes: int) -> Iterator
     for kind, ios in _sides(config):
         for index, io in enumerate(ios):
             if _row_bytes(io) >= _HUGE_BYTES:
-                shape = f"[{', '.join(map(str, io.dims))}]"
-                message = f"dims of {kind} '{io.name}' are {shape}: {_row_bytes(io):,} bytes a row"
+                message = f"dims of {kind} '{io.name}' are {shown(io.dims)}: {_row_bytes(io):,} bytes a row"
                 yield notes.warn(f"{kind}[{index}].dims", message, "make sure that this is meant")
     if max_input_bytes < total < _HUGE_BYTES:
         message = f"one row of inputs has {total:,} bytes, and HTTP takes {max_input_bytes:,} bytes a request"

@@ -21,7 +21,7 @@ from charonia.backends.onnxruntime.signature import Signature
 from charonia.config.complete import leaves_open
 from charonia.config.contradict import check_against_model
 from charonia.config.findings import Finding, Severity
-from charonia.config.model_tensor import ModelTensor
+from charonia.config.model_tensor import ModelTensor, shown
 from charonia.config.schema import ModelConfig, ModelInput, ModelInstanceGroup, ModelOutput
 from charonia.core.errors import CharoniaError
 
@@ -36,18 +36,18 @@ def inspect(runtime: Module, context: ModelContext) -> Inspection:
         path = model_file(config, context.model_dir, context.version_dir)
         header = read_header(path)
     except CharoniaError as error:
-        return _unreadable(config, findings, file_error(context.version_dir, str(error)))
+        return _incomplete(config, findings, file_error(context.version_dir, str(error)))
     except OSError as error:
-        return _unreadable(config, findings, unreadable(path, error))
+        return _incomplete(config, findings, unreadable(path, error))
     except Malformed:
-        return _unreadable(config, findings, file_error(path, *why_broken(path)))
+        return _incomplete(config, findings, file_error(path, *why_broken(path)))
     findings += _readable(runtime, config.name, path, header)
     findings += _external(path, header.external)
     findings += _carried(path, config, header)
     return _against_model(context, path, header, findings)
 
 
-def _unreadable(config: ModelConfig, findings: list[Finding], reason: Finding) -> Inspection:
+def _incomplete(config: ModelConfig, findings: list[Finding], reason: Finding) -> Inspection:
     return Inspection(config, (*findings, reason), is_complete=False)
 
 
@@ -132,7 +132,7 @@ def _against_model(context: ModelContext, path: Path, header: Header, findings: 
         try:
             completed = complete(context, signature, path.name)
         except CharoniaError as error:
-            return _unreadable(context.config, findings, file_error(path, str(error)))
+            return _incomplete(context.config, findings, file_error(path, str(error)))
         config, contradictions = completed.config, list(completed.findings)
     else:
         config = context.config
@@ -151,12 +151,12 @@ def _signature(config: ModelConfig, header: Header) -> Signature | None:
         if each.name in header.initializers and each.name in used
     ]
     listed = {each.name for each in outputs if each.name in used}
-    shown = [
+    served = [
         each
         for each in outputs
         if not listed or each.name in listed or (each.datatype and each.name not in header.shapeless)
     ]
-    known = [_with_shape(config, each, header) for each in (*inputs, *optional, *shown)]
+    known = [_with_shape(config, each, header) for each in (*inputs, *optional, *served)]
     if any(each is None for each in known):
         return None
     tensors = [each for each in known if each is not None]
@@ -180,7 +180,7 @@ def _fixed_batch(config: ModelConfig, path: Path, signature: Signature) -> Itera
     tensors = (*signature.inputs, *signature.outputs)
     if config.max_batch_size > 0 or not tensors or any(each.dims[:1] != (1,) for each in tensors):
         return
-    whose = ", ".join(f"'{each.name}' [{', '.join(map(str, each.dims))}]" for each in tensors[:_SHOWN])
+    whose = ", ".join(f"'{each.name}' {shown(each.dims)}" for each in tensors[:_SHOWN])
     yield file_warning(
         path,
         f"the model takes one row at a time: the first dimension is fixed to 1 in {whose}, so requests don't batch",

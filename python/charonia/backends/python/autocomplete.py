@@ -1,6 +1,5 @@
 """`auto_complete_config`: whether a model may have one, the process that ran it, and what its answer changes."""
 
-import ast
 import json
 import threading
 from dataclasses import replace
@@ -12,28 +11,21 @@ from charonia.backends.python.child.wire import Frame
 from charonia.backends.python.events import ModelEvents
 from charonia.backends.python.launch import ModelFiles
 from charonia.backends.python.process import ChildProcess
+from charonia.backends.python.source import AUTO_COMPLETE, has_auto_complete, read_source
 from charonia.backends.python.supervisor import Owner
-from charonia.backends.python.syntax import parse
 from charonia.config.findings import ConfigError, Finding, Severity
 from charonia.config.json_form import config_from_json
 from charonia.config.schema import ModelConfig
 from charonia.core.errors import InvalidArgumentError
 
-_FUNCTION = "auto_complete_config"
 _KEPT_S = 60.0
 _FIELDS = ("max_batch_size", "input", "output", "dynamic_batching", "model_transaction_policy")
 
 
 def may_complete(model_file: Path) -> bool:
     """False when the file certainly has no auto_complete_config: then no process has to be started to ask it."""
-    try:
-        tree = parse(model_file.read_bytes())
-    except (SyntaxError, ValueError):
-        return True
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef) and node.name == "TritonPythonModel":
-            return bool(node.bases or node.decorator_list) or _FUNCTION in ast.dump(node)
-    return True
+    source = read_source(model_file)
+    return isinstance(source, Finding) or has_auto_complete(source)
 
 
 def apply_completion(context: ModelContext, completed_json: str) -> ModelConfig:
@@ -49,7 +41,7 @@ def apply_completion(context: ModelContext, completed_json: str) -> ModelConfig:
     except ConfigError as error:
         # Nobody has seen this JSON: the fields' paths say more than lines and columns.
         wrong = ConfigError([replace(finding, place=None) for finding in error.findings])
-        message = f"model '{context.name}': {_FUNCTION} returned a wrong configuration: {wrong}"
+        message = f"model '{context.name}': {AUTO_COMPLETE} returned a wrong configuration: {wrong}"
         raise InvalidArgumentError(message) from None
     config = ModelConfig()
     config.CopyFrom(context.config)

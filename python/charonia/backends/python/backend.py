@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from charonia.backends.base import BackendInstance, InstanceSpec, ModelContext
+from charonia.backends.cores import available_cores, threads_per_instance
 from charonia.backends.inspecting import Inspection
 from charonia.backends.python.autocomplete import (
     Warm,
@@ -124,7 +125,8 @@ class PythonBackend:
         self._environments.close()
 
     def _complete_isolated(self, context: ModelContext, files: ModelFiles, config_json: str) -> str:
-        threads = max(1, usable_cores() // max(1, sum(group.count for group in context.config.instance_group)))
+        instances = sum(group.count for group in context.config.instance_group)
+        threads = threads_per_instance(available_cores(), instances)
         child = _spawn(context, self._environment(context), threads, context.name)
         warm = Warm(child, files, ModelEvents(context.server.log, context.server.custom_metrics))
         self._supervise(context).watch(child, warm)
@@ -238,10 +240,6 @@ class PythonModel:
 
     def _new_events(self) -> ModelEvents:
         return ModelEvents(self._context.server.log, self._context.server.custom_metrics)
-
-
-def usable_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _spawn(context: ModelContext, environment: Environment, cpu_threads: int, name: str) -> ChildProcess:

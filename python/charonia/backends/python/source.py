@@ -18,7 +18,8 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 # What is called, with the number of arguments that it gets after `self`; auto_complete_config is static.
 _METHODS = {"initialize": 1, "execute": 1, "finalize": 0}
-_CALLED = (*_METHODS, "auto_complete_config")
+AUTO_COMPLETE = "auto_complete_config"
+_CALLED = (*_METHODS, AUTO_COMPLETE)
 _EXAMPLE = (
     f"a model is: import triton_python_backend_utils as pb_utils; class {CLASS_NAME}: def execute(self, requests): "
     "return a list with one pb_utils.InferenceResponse for each request"
@@ -80,7 +81,7 @@ def model_class(source: Source) -> ast.ClassDef | None:
 def has_auto_complete(source: Source) -> bool:
     """Whether the model may fill in its own configuration; True also when that can't be seen here."""
     found = model_class(source)
-    return found is None or _inherits(found) or "auto_complete_config" in _methods(found)
+    return found is None or _inherits(found) or AUTO_COMPLETE in ast.dump(found)
 
 
 def check_class(source: Source) -> Iterator[Finding]:
