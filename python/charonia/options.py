@@ -195,8 +195,9 @@ class ServerOptions:
                 )
 
     def _check_numbers(self) -> None:
-        for name in ("http_port", "grpc_port", "metrics_port"):
-            _in_range(name, getattr(self, name), 0, 65535)
+        for name in ("http", "grpc", "metrics"):
+            if getattr(self, f"allow_{name}"):  # launch lines give a door that they turn off a port that is none
+                _in_range(f"{name}_port", getattr(self, f"{name}_port"), 0, 65535)
         _in_range("http_max_input_size", self.http_max_input_size, 1, _MAX_BYTES)
         _in_range("http_thread_count", self.http_thread_count, 1, _MAX_THREADS)
         for name, (least, most) in _WIRE_RANGES.items():

@@ -121,6 +121,13 @@ def test_two_doors_need_two_ports() -> None:
     assert parse_flags([*same, "--metrics-address=127.0.0.1"])
 
 
+@pytest.mark.parametrize("door", ["http", "grpc", "metrics"])
+def test_the_port_of_a_door_that_is_turned_off_may_be_none(door: str) -> None:
+    assert parse_flags([REPOSITORY, f"--{door}-port=-47", f"--allow-{door}=0"])
+    with pytest.raises(InvalidArgumentError, match=f"--{door}-port must be from 0 to 65535, got -47"):
+        parse_flags([REPOSITORY, f"--{door}-port=-47"])
+
+
 def test_an_unambiguous_beginning_is_enough() -> None:
     assert parse_flags(["--model-repo=/a"]).options.model_repository == ("/a",)
     with pytest.raises(InvalidArgumentError, match="ambiguous"):
