@@ -67,7 +67,6 @@ class RepositoryPolling:
             # Nothing is unloaded for it: a file system that is away for a moment has lost no model.
             self._log.error(f"the repositories can't be looked at: {error}")
             return []
-        self._remarks.warn(found.warnings)
         self._know(found)
         begun: list[Future[None]] = []
         for name in self._gone(sources):
@@ -99,7 +98,7 @@ class RepositoryPolling:
 
     def _know(self, found: Scan) -> None:
         unusable = {name: duplicate_reason(name, where) for name, where in found.duplicates.items()}
-        self._remarks.warn(unusable.values())
+        self._remarks.warn((*found.warnings, *unusable.values()))
         known = (list(found.models), unusable)
         if known != self._known:
             self._known = known

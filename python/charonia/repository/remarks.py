@@ -1,23 +1,21 @@
-"""Warnings that are said once, however often the repositories are looked at."""
+"""Warnings about the repositories that are said once, however often they are looked at."""
 
-import threading
 from collections.abc import Iterable
 
 from charonia.core.log import Log
 
 
 class Remarks:
-    """Writes each message to the log the first time that it comes."""
+    """Writes what a look has found and the look before it had not. One thread at a time looks."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
-        self._lock = threading.Lock()
         self._said: set[str] = set()
 
     def warn(self, messages: Iterable[object]) -> None:
-        for message in map(str, messages):
-            with self._lock:
-                new = message not in self._said
-                self._said.add(message)
-            if new:
+        """All warnings of one look: what is not among them any more is said again when it comes back."""
+        found = dict.fromkeys(map(str, messages))
+        for message in found:
+            if message not in self._said:
                 self._log.warning(message)
+        self._said = set(found)
