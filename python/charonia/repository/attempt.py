@@ -1,11 +1,17 @@
 """One load of one model, in progress: which versions are loaded, which are kept, and the switch at the end."""
 
+import threading
+from contextlib import suppress
 from dataclasses import dataclass, field
+from traceback import format_exception
 from typing import Generic
 
 from charonia.core.errors import CharoniaError
+from charonia.core.log import Log
 from charonia.repository.plans import Change, ModelPlan, VersionUpdate
-from charonia.repository.states import UNLOADED, ModelRecord, State, V, VersionRecord
+from charonia.repository.states import ModelRecord, State, V, VersionRecord
+
+STOPPING = "not loaded: the server is stopping"
 
 
 @dataclass(slots=True)
@@ -55,7 +61,7 @@ class Attempt(Generic[V]):
             record.state = State.UNLOADING
         for record in self.fresh.values():
             record.state, record.reason = State.READY, ""
-        others = {v: r for v, r in model.versions.items() if r.state is State.UNLOADING or r.reason == UNLOADED}
+        others = {v: r for v, r in model.versions.items() if r.is_out}
         model.versions = {**others, **self.kept, **self.fresh}
         return replaced
 
@@ -83,3 +89,33 @@ def begun(model: ModelRecord[V], plan: ModelPlan[V]) -> Attempt[V]:
 
 def _is_down(record: VersionRecord[V]) -> bool:
     return record.state is not State.READY
+
+
+def work_on(attempt: Attempt[V], version: int, retries: int, stopping: threading.Event, log: Log) -> None:
+    """Load or update one version of the attempt. Whatever goes wrong is a failure of the attempt."""
+    try:
+        if version in attempt.fresh:
+            log.info(f"loading: {attempt.name}:{version}")
+            attempt.fresh[version].loaded = _loaded(attempt, version, retries, stopping, log)
+        elif (served := attempt.kept[version].loaded) is not None:
+            attempt.updates.append(attempt.plan.update(version, served))
+    except CharoniaError as error:
+        attempt.fail(version, error)
+    except Exception as error:
+        attempt.fail(version, CharoniaError(f"{type(error).__name__}: {error}"))
+        log.error(f"loading '{attempt.name}' version {version} failed by a bug of the server or of its backend")
+        with suppress(Exception):  # the error may be one that can't be written
+            log.error("".join(format_exception(error)))
+
+
+def _loaded(attempt: Attempt[V], version: int, retries: int, stopping: threading.Event, log: Log) -> V:
+    for left in range(retries, -1, -1):
+        if stopping.is_set():
+            raise CharoniaError(STOPPING)
+        try:
+            return attempt.plan.load(version)
+        except CharoniaError as error:
+            if not left:
+                raise
+            log.warning(f"'{attempt.name}' version {version} failed to load, trying again: {error}")
+    raise AssertionError("not reached")

@@ -125,16 +125,12 @@ def _reasons(entries: Iterable[IndexEntry]) -> str:
 def _entries(model: ModelRecord[V]) -> Iterable[IndexEntry]:
     if model.gone:
         return
-    if model.versions and not (model.unusable and not _is_loaded(model)):
+    if model.versions and not (model.unusable and not model.is_loaded):
         yield from (_entry(model.name, record) for _, record in sorted(model.versions.items()))
     elif reason := model.unusable or model.reason:
         yield IndexEntry(model.name, None, State.UNAVAILABLE, reason)
     else:
         yield IndexEntry(model.name, None, State.LOADING if model.asked else None)
-
-
-def _is_loaded(model: ModelRecord[V]) -> bool:
-    return any(record.loaded is not None for record in model.versions.values())
 
 
 def _entry(name: str, record: VersionRecord[V]) -> IndexEntry:

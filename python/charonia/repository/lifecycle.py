@@ -8,25 +8,23 @@ one after the other (`operations.py` sees to it); those on different models may 
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from time import monotonic
 from typing import Generic
 
 from charonia.config.announce import log_errors
-from charonia.core.errors import CharoniaError
+from charonia.core.errors import CharoniaError, UnavailableError
 from charonia.core.log import Log
 from charonia.core.request import ANY_VERSION
-from charonia.repository.attempt import Attempt, begun
+from charonia.repository.attempt import STOPPING, Attempt, begun, work_on
 from charonia.repository.directory import Directory, ModelView
-from charonia.repository.plans import ModelPlan, Plans
+from charonia.repository.plans import Plans
 from charonia.repository.publication import Publication
-from charonia.repository.readiness import version_ready
+from charonia.repository.readiness import model_ready
 from charonia.repository.retirement import Retirement
 from charonia.repository.states import UNLOADED, ModelRecord, State, V, VersionRecord
 
 # A server with very many models must not start very many threads to stop.
 _UNLOAD_THREADS = 32
-STOPPING = "not loaded: the server is stopping"
 # Its instances are down already, so there is little to wait for.
 _CONDEMNED_STOP_S = 5.0
 
@@ -60,9 +58,9 @@ class ModelLifecycle(Generic[V]):
         self._touched: set[str] = set()
         self._models: dict[str, ModelRecord[V]] = {}
         self._known = False
-        self._stopping = False
+        self._stopping = threading.Event()
         self._loads = 0
-        self._retirement: Retirement[V] = Retirement(self._on_stopped)
+        self._retirement: Retirement[V] = Retirement(self._on_stopped, log)
         self.directory: Directory[V] = Directory({}, scanned=False)
 
     def find(self, name: str, version: int = ANY_VERSION) -> V:
@@ -95,18 +93,22 @@ class ModelLifecycle(Generic[V]):
         Returns:
             By name, why a model was not loaded; it has what it had before then.
         """
-        refused = {name: plan for name, plan in plans.items() if isinstance(plan, CharoniaError)}
         with self._lock:
+            if self._stopping.is_set():
+                plans = {name: UnavailableError(STOPPING) for name in plans}
             self._loads += 1
             for name in plans:
                 model = self._models.setdefault(name, ModelRecord(name))
                 model.asked, model.gone = True, False
+            refused = {name: plan for name, plan in plans.items() if isinstance(plan, CharoniaError)}
             for name, error in refused.items():
-                self._refuse(name, error)
+                self._models[name].refuse(str(error))
             self._touched.update(plans)
             attempts = [
                 begun(self._models[n], plan) for n, plan in plans.items() if not isinstance(plan, CharoniaError)
             ]
+        for name, error in refused.items():
+            log_errors(self._log.about(name), f"failed to load '{name}'", error)
         self._publication.show()
         try:
             self._run(attempts)
@@ -124,8 +126,7 @@ class ModelLifecycle(Generic[V]):
             model = self._models.get(name)
             if model is None:
                 return
-            model.asked = False
-            records = _to_unload(model)
+            records = model.begin_unload()
             self._touched.add(name)
         self._publication.show()
         self._retirement.begin(name, records)
@@ -155,7 +156,7 @@ class ModelLifecycle(Generic[V]):
 
     def abort(self) -> None:
         """Loads that have not begun yet are not begun any more; `load` returns soon."""
-        self._stopping = True
+        self._stopping.set()
 
     def stop(self, timeout_s: float, loads_s: float) -> bool:
         """Unload everything. False when the time ran out.
@@ -168,15 +169,15 @@ class ModelLifecycle(Generic[V]):
         with self._lock:
             records = self._retirement.waiting
             for name, model in self._models.items():
-                model.asked = False
-                records += [(name, record) for record in _to_unload(model)]
+                records += [(name, record) for record in model.begin_unload()]
             self._touched.update(self._models)
         self._publication.show()
         # Side by side: unloading a Python model is waiting for its process.
         with ThreadPoolExecutor(max(1, min(_UNLOAD_THREADS, len(records))), "unload") as threads:
             stopped = list(threads.map(lambda each: self._retirement.stop(each[0], each[1], deadline), records))
         loads_ended = self._wait_for_loads(min(loads_s, deadline - monotonic()))
-        self._loaders.shutdown(wait=False)
+        if loads_ended:  # else one of them may still want a thread
+            self._loaders.shutdown(wait=False)
         return self._retirement.wait(deadline - monotonic()) and loads_ended and all(stopped)
 
     def settle(self, timeout_s: float) -> bool:
@@ -198,14 +199,7 @@ class ModelLifecycle(Generic[V]):
     def wanted_ready(self) -> list[bool]:
         """For each version of each model that was asked for: whether it is ready. A model without any counts as not."""
         with self._lock:
-            return [ready for model in self._models.values() if model.asked for ready in _readiness(model)]
-
-    def _refuse(self, name: str, error: CharoniaError) -> None:
-        """A model that can't be loaded keeps what it has."""
-        log_errors(self._log.about(name), f"failed to load '{name}'", error)
-        model = self._models[name]
-        if not any(record.loaded for record in model.versions.values()):
-            model.versions, model.reason = {}, str(error)
+            return [ready for model in self._models.values() if model.asked for ready in model_ready(model)]
 
     def _run(self, attempts: list[Attempt[V]]) -> None:
         for attempt in attempts:
@@ -217,44 +211,17 @@ class ModelLifecycle(Generic[V]):
             done.result()
 
     def _work(self, attempt: Attempt[V], version: int) -> None:
-        """Load or update one version."""
-        try:
-            if version in attempt.fresh:
-                self._log.about(attempt.name).info(f"loading: {attempt.name}:{version}")
-                attempt.fresh[version].loaded = self._tried(attempt.name, version, attempt.plan)
-            elif (served := attempt.kept[version].loaded) is not None:
-                attempt.updates.append(attempt.plan.update(version, served))
-        except CharoniaError as error:
-            attempt.fail(version, error)
-        except Exception as error:
-            attempt.fail(version, CharoniaError(f"{type(error).__name__}: {error}"))
-            self._log.about(attempt.name).error(
-                f"loading '{attempt.name}' version {version} failed by a bug of the server or of its backend"
-            )
-            with suppress(Exception):
-                self._log.about(attempt.name).error(_traceback(error))
+        work_on(attempt, version, self._retries, self._stopping, self._log.about(attempt.name))
         with self._lock:
             attempt.left -= 1
             last = attempt.left == 0
         if last:
             self._finish(attempt)
 
-    def _tried(self, name: str, version: int, plan: ModelPlan[V]) -> V:
-        for left in range(self._retries, -1, -1):
-            if self._stopping:
-                raise CharoniaError(STOPPING)
-            try:
-                return plan.load(version)
-            except CharoniaError as error:
-                if not left:
-                    raise
-                self._log.about(name).warning(f"'{name}' version {version} failed to load, trying again: {error}")
-        raise AssertionError("not reached")
-
     def _finish(self, attempt: Attempt[V]) -> None:
         """All versions of a load have been tried: serve all, or none of them."""
         with self._lock:
-            if self._stopping:
+            if self._stopping.is_set():
                 attempt.fail_all(CharoniaError(STOPPING))
             if not attempt.failures:
                 replaced = attempt.switch(self._models[attempt.name])
@@ -301,7 +268,7 @@ class ModelLifecycle(Generic[V]):
                 record.state, record.reason = State.UNAVAILABLE, UNLOADED
             self._touched.add(name)
         if ended and first:
-            self._log.info(f"successfully unloaded '{name}' version {record.version}")
+            self._log.about(name).info(f"successfully unloaded '{name}' version {record.version}")
         self._publication.announce()
 
     def _publish(self) -> None:
@@ -318,32 +285,4 @@ class ModelLifecycle(Generic[V]):
 
 
 def _in_use(model: ModelRecord[V]) -> bool:
-    return model.asked or any(record.loaded is not None for record in model.versions.values())
-
-
-def _to_unload(model: ModelRecord[V]) -> list[VersionRecord[V]]:
-    """The versions that serve, marked as UNLOADING."""
-    serving = [record for record in model.versions.values() if record.state is State.READY]
-    for record in serving:
-        record.state, record.reason = State.UNLOADING, ""
-    return serving
-
-
-def _readiness(model: ModelRecord[V]) -> list[bool]:
-    counting = (record for record in model.versions.values() if not _is_unloaded(record))
-    return [is_ready(record) for record in counting] or [False]
-
-
-def _is_unloaded(record: VersionRecord[V]) -> bool:
-    return record.state is State.UNLOADING or record.reason == UNLOADED
-
-
-def is_ready(record: VersionRecord[V]) -> bool:
-    """Whether the version can serve right now."""
-    return record.loaded is not None and version_ready(record.state, record.loaded.live_instances)
-
-
-def _traceback(error: BaseException) -> str:
-    from traceback import format_exception
-
-    return "".join(format_exception(error))
+    return model.asked or model.is_loaded

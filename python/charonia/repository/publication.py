@@ -37,7 +37,7 @@ class Publication:
             return self._changes
 
     def _show_the_rest(self) -> None:
-        """Looked at after the lock is free, by whoever has published: who came meanwhile has left the change to them."""
+        """Looked at after the lock is free, by whoever has published: who came meanwhile has left the change to it."""
         while self._shown < self._changes and self._publishing.acquire(blocking=False):
             try:
                 self._show()

@@ -1,16 +1,24 @@
-"""When a version and a server are ready. Pure functions.
+"""When a version, a model and a server are ready. Pure functions.
 
 `docs/readiness.md` shows them as truth tables, which a test compares with this code.
 """
 
 from collections.abc import Iterable
 
-from charonia.repository.states import State
+from charonia.repository.states import ModelRecord, State, V
 
 
 def version_ready(state: State, live_instances: int) -> bool:
     """A version is ready in state READY while at least one of its instances is healthy."""
     return state is State.READY and live_instances > 0
+
+
+def model_ready(model: ModelRecord[V]) -> list[bool]:
+    """For each version whether it is ready, those aside that were unloaded or replaced; without any, that it is not."""
+    counting = (record for record in model.versions.values() if not record.is_out)
+    return [
+        record.loaded is not None and version_ready(record.state, record.loaded.live_instances) for record in counting
+    ] or [False]
 
 
 def server_ready(*, live: bool, loaded: bool, exiting: bool, strict: bool, wanted: Iterable[bool]) -> bool:

@@ -3,8 +3,10 @@
 import threading
 from collections.abc import Callable, Iterable
 from time import monotonic
+from traceback import format_exc
 from typing import Generic
 
+from charonia.core.log import Log
 from charonia.repository.states import V, VersionRecord
 
 # A version that was replaced finishes what it accepted, however long that takes.
@@ -21,8 +23,9 @@ class Retirement(Generic[V]):
         on_stopped: called by the thread that stopped a version; may come twice for the same one.
     """
 
-    def __init__(self, on_stopped: Stopped[V]) -> None:
+    def __init__(self, on_stopped: Stopped[V], log: Log) -> None:
         self._on_stopped = on_stopped
+        self._log = log
         self._changed = threading.Condition()
         self._waiting: list[tuple[str, VersionRecord[V]]] = []
 
@@ -34,13 +37,17 @@ class Retirement(Generic[V]):
             threading.Thread(target=self._run, args=(name, record), name=f"unload-{name}", daemon=True).start()
 
     def stop(self, name: str, record: VersionRecord[V], deadline: float) -> bool:
-        """Stop one version now. False when it was still busy at the deadline; it is left then."""
+        """Stop one version now. False when it was still busy at the deadline, or failed to stop; it is left then."""
         loaded = record.loaded
         if loaded is None:
             return True
-        loaded.retire()
-        loaded.wait_idle(max(0.0, deadline - monotonic()))
-        stopped = loaded.stop(max(0.0, deadline - monotonic()))
+        stopped = False
+        try:
+            loaded.retire()
+            loaded.wait_idle(max(0.0, deadline - monotonic()))
+            stopped = loaded.stop(max(0.0, deadline - monotonic()))
+        except Exception:  # of a backend: it must not keep other versions from being stopped
+            self._log.about(name).error(f"unloading '{name}' version {record.version} failed by a bug: {format_exc()}")
         self._on_stopped(name, record, stopped)
         return stopped
 

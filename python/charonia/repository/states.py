@@ -59,6 +59,11 @@ class VersionRecord(Generic[V]):
     reason: str = ""
     loaded: V | None = None
 
+    @property
+    def is_out(self) -> bool:
+        """Whether it was taken out of service, or is about to be."""
+        return self.state is State.UNLOADING or self.reason == UNLOADED
+
 
 @dataclass(slots=True)
 class ModelRecord(Generic[V]):
@@ -78,6 +83,23 @@ class ModelRecord(Generic[V]):
     unusable: str = ""
     reason: str = ""
     versions: dict[int, VersionRecord[V]] = field(default_factory=dict)
+
+    @property
+    def is_loaded(self) -> bool:
+        return any(record.loaded is not None for record in self.versions.values())
+
+    def refuse(self, reason: str) -> None:
+        """It can't be loaded, and keeps what it has."""
+        if not self.is_loaded:
+            self.versions, self.reason = {}, reason
+
+    def begin_unload(self) -> list[VersionRecord[V]]:
+        """Nobody asks for it any more. Gives the versions that served, which are UNLOADING from now on."""
+        self.asked = False
+        serving = [record for record in self.versions.values() if record.state is State.READY]
+        for record in serving:
+            record.state, record.reason = State.UNLOADING, ""
+        return serving
 
 
 @dataclass(frozen=True, slots=True)

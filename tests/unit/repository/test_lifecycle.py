@@ -234,6 +234,26 @@ def test_stop_says_when_a_version_is_still_busy(lifecycle: ModelLifecycle[FakeVe
     assert "stop" in other.calls
 
 
+def test_a_version_that_can_not_be_stopped_keeps_no_other_from_it(lifecycle: ModelLifecycle[FakeVersion]) -> None:
+    class Broken(FakeVersion):
+        def stop(self, timeout_s: float) -> bool:
+            raise ZeroDivisionError
+
+    lifecycle.load(plan(load=Broken) | plan(name="other"))
+    other = lifecycle.find("other")
+    lifecycle.unload("m")
+    assert lifecycle.settle(PATIENCE_S)
+    assert states(lifecycle) == {1: (State.UNAVAILABLE, "unloaded")}
+    lifecycle.load(plan(load=Broken))
+    assert not lifecycle.stop(PATIENCE_S, PATIENCE_S)
+    assert "stop" in other.calls
+
+
+def test_a_load_after_the_stop_is_refused(lifecycle: ModelLifecycle[FakeVersion]) -> None:
+    assert lifecycle.stop(PATIENCE_S, PATIENCE_S)
+    assert lifecycle.load(plan()) == {"m": "not loaded: the server is stopping"}
+
+
 def test_after_abort_nothing_more_is_loaded(lifecycle: ModelLifecycle[FakeVersion]) -> None:
     lifecycle.abort()
     assert lifecycle.load(plan())
