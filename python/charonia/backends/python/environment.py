@@ -88,15 +88,17 @@ def _resolve(model: str, value: str, model_dir: Path) -> Path:
 
 def _unpack(model: str, archive: Path, target: Path) -> None:
     """Unpack beside the target and rename, so that a target that exists is whole."""
+    if not hasattr(tarfile, "tar_filter"):
+        raise InvalidArgumentError(
+            f"model '{model}': {PARAMETER} {archive} can't be unpacked: this Python has no safe way to do it; "
+            f"use Python 3.11.4 or newer, or unpack it yourself and name the folder"
+        )
     half = target.with_suffix(".part")
     shutil.rmtree(half, ignore_errors=True)
     half.mkdir()
     try:
         with tarfile.open(archive) as tar:
-            if hasattr(tarfile, "tar_filter"):
-                tar.extractall(half, filter="tar")  # refuses members that lead out of the folder
-            else:
-                tar.extractall(half)
+            tar.extractall(half, filter="tar")  # refuses members that lead out of the folder
     except (tarfile.TarError, OSError, EOFError) as error:
         shutil.rmtree(half, ignore_errors=True)
         raise InvalidArgumentError(f"model '{model}': {PARAMETER} {archive} can't be unpacked: {error}") from None

@@ -113,6 +113,30 @@ def test_what_is_wrong_is_named(tmp_path, value, text):
     assert not (tmp_path.parent / "evil.py").exists()
 
 
+def test_nothing_is_unpacked_by_a_python_that_follows_members_out_of_the_folder(tmp_path, monkeypatch):
+    monkeypatch.delattr(tarfile, "tar_filter")
+    archive = pack(make_conda(tmp_path / "conda"), tmp_path / "env.tar.gz")
+    environments = Environments()
+    with pytest.raises(InvalidArgumentError, match=r"use Python 3\.11\.4 or newer, or unpack it yourself"):
+        environments.find("m", str(archive), tmp_path)
+    environments.close()
+
+
+def test_an_absolute_path_in_an_archive_stays_in_the_folder(tmp_path):
+    outside = tmp_path / "outside.txt"
+    archive = tmp_path / "absolute.tar.gz"
+    with tarfile.open(archive, "w:gz") as tar:
+        member = tar.gettarinfo(__file__)
+        member.name = str(outside)
+        with open(__file__, "rb") as content:
+            tar.addfile(member, content)
+    environments = Environments()
+    with pytest.raises(InvalidArgumentError, match="has no interpreter"):
+        environments.find("m", str(archive), tmp_path)
+    environments.close()
+    assert not outside.exists()
+
+
 def test_an_environment_without_numpy_says_so(workshop, tmp_path):
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "bare")], check=True)
     with pytest.raises(BackendError, match=r"bare/bin/python \(Python 3\.\d+\) has no numpy"):
