@@ -1,9 +1,11 @@
 """Poll control: the repositories are looked at again and again, and what has changed in them is loaded or unloaded."""
 
 import threading
+import traceback
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 
 from charonia.core.errors import CharoniaError
 from charonia.core.log import Log
@@ -71,10 +73,10 @@ class RepositoryPolling:
         begun: list[Future[None]] = []
         for name in self._gone(sources):
             del self._seen.tried[name]
-            begun.append(self._workers.submit(self._drop, name, name in found.duplicates))
+            begun.append(self._begin(name, partial(self._drop, name, name in found.duplicates)))
         for source in self._changed(sources):
             self._seen.tried[source.name] = source.fingerprint
-            begun.append(self._workers.submit(self._load, source))
+            begun.append(self._begin(source.name, partial(self._load, source)))
         self._seen.latest = {name: source.fingerprint for name, source in sources.items()}
         return begun
 
@@ -104,6 +106,15 @@ class RepositoryPolling:
             self._known = known
             self._lifecycle.know(*known)
 
+    def _begin(self, name: str, work: Callable[[], None]) -> Future[None]:
+        def run() -> None:
+            try:
+                work()
+            except Exception:  # nobody waits for the result, so that it would be lost
+                self._log.about(name).error(f"polling could not load or unload '{name}': {traceback.format_exc()}")
+
+        return self._workers.submit(run)
+
     def _load(self, source: ModelSource) -> None:
         try:
             self._operations.load(source.name, lambda served: source)
@@ -114,7 +125,7 @@ class RepositoryPolling:
         if is_duplicate:
             self._operations.unload(name)
         else:
-            self._log.info(f"model '{name}' is in no repository any more and is unloaded")
+            self._log.about(name).info(f"model '{name}' is in no repository any more and is unloaded")
             self._operations.forget(name)
 
 

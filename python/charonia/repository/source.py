@@ -97,6 +97,7 @@ def look_around(repositories: Sequence[str]) -> tuple[Scan, dict[str, ModelSourc
         UnsupportedError: one that is not in the file system.
     """
     paths = repository_paths(repositories)
+    # First of all: what changes while the rest is read differs from its fingerprint, so that the next look finds it.
     seen = {name: fingerprint(Path(where[0], name)) for name, where in model_places(paths).items()}
     found = scan(paths)
     return found, {name: ModelSource(model, seen.get(name, Fingerprint())) for name, model in found.models.items()}

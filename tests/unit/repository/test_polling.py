@@ -153,6 +153,17 @@ def test_a_name_that_comes_to_be_in_two_repositories(repository, tmp_path):
         polled.close()
 
 
+def test_a_bug_of_a_load_is_told(polled, repository, monkeypatch):
+    def broken(name, look):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(polled.server._operations, "load", broken)
+    repository.add("m", batch=8)
+    assert [polled.look(), polled.look()] == [0, 1]
+    assert "polling could not load or unload 'm'" in polled.lines.text
+    assert "ZeroDivisionError" in polled.lines.text
+
+
 def test_an_odd_folder_is_told_once(polled, repository):
     repository.write("model.onnx", "")
     repository.write("m/v2/model", "")
