@@ -55,7 +55,7 @@ def fill_backend(
 
 def _rule_and_reason(config: ModelConfig, layout: Layout) -> tuple[Rule | None, str]:
     platform = rule_for_platform(config.platform)
-    if platform is not None:
+    if platform is not None and config.backend in ("", platform.backend):
         return platform, f"platform is {config.platform}"
     if config.platform and not config.backend:
         return None, ""

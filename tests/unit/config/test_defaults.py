@@ -44,6 +44,12 @@ CASES = [
         id="python without a config",
     ),
     pytest.param(
+        "m", 'platform: "onnxruntime_onnx" backend: "python"', (), (),
+        f'name: "m" platform: "onnxruntime_onnx" backend: "python" default_model_filename: "model.py" {LATEST} {PINNED} '
+        'instance_group { name: "m" kind: KIND_CPU count: 1 }',
+        id="the platform of another backend",
+    ),
+    pytest.param(
         "m", 'platform: "python" backend: "python"', (), (),
         f'name: "m" platform: "python" backend: "python" default_model_filename: "model.py" {LATEST} {PINNED} instance_group {{ name: "m" kind: KIND_CPU count: 1 }}',
         id="a platform that is none beside the backend",
