@@ -76,7 +76,7 @@ FUZZ_FLAGS := -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
 	-Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
 	-Cllvm-args=-sanitizer-coverage-trace-compares --cfg fuzzing
 
-fuzz: $(addprefix fuzz-,$(or $(TARGET),$(FUZZ_TARGETS)))
+fuzz: $(addprefix fuzz-,$(or $(TARGET),$(FUZZ_TARGETS) server))
 
 # Build scripts and macros stay as they are because the target is named.
 target/fuzz/built: $(RUST_SOURCES)

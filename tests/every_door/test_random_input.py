@@ -58,9 +58,7 @@ def damaged(body, chance):
         elif kind == 2:
             made[at:at] = made[at : at + chance.randint(1, 20)]
         elif kind == 3:
-            made[at:at] = chance.choice(
-                [b"[", b"]", b"{", b"}", b'"', b",", b"-", b"1e400", b"null", b"\\u0000", b"\0"]
-            )
+            made[at:at] = chance.choice(PIECES)
         else:
             del made[at:]
     return bytes(made)

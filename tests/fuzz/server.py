@@ -113,12 +113,11 @@ def read(client: socket.socket) -> bytes:
 
 def threads() -> set[tuple[str, int]]:
     """Name and number of each thread of the process that serves: the wire's and Python's."""
-    tasks = Path("/proc/self/task")
-    names = {(task / "comm").read_text().strip(): int(task.name) for task in tasks.iterdir()}
-    wire = {(name, number) for name, number in names.items() if name.startswith("charonia")}
-    return wire | {
-        (thread.name, thread.native_id or 0) for thread in threading.enumerate() if "charonia" in thread.name
-    }
+    found = {(thread.name, thread.native_id or 0) for thread in threading.enumerate()}
+    for task in Path("/proc/self/task").iterdir():
+        with suppress(FileNotFoundError):  # it has ended meanwhile
+            found.add(((task / "comm").read_text().strip(), int(task.name)))
+    return {(name, number) for name, number in found if "charonia" in name}
 
 
 def memory_bytes() -> int:
