@@ -24,9 +24,9 @@ class Gated:
         """Queue a request that carries `value`; it is queued when this returns, or its future has failed."""
         return self.model.submit({"IN": np.full((rows, length), value, np.float32)}, **options)
 
-    def occupy(self, value=0):
+    def occupy(self, value=0, **options):
         """Keep an instance busy until the gate is opened."""
-        future = self.send(value)
+        future = self.send(value, **options)
         self.gate.next_entered()
         return future
 
