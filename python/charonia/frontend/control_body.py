@@ -13,6 +13,8 @@ MAX_DEPTH = 100
 """Nesting of arrays and objects in a body, Triton's limit."""
 MAX_VALUES = 10_000
 """Values in a body. No control request has so many, and 64 MiB of `[],` would take 1.4 GB as Python objects."""
+MAX_BYTES = 4 << 20
+"""Of a body that the event loop reads. Those of loads carry models, and are read elsewhere."""
 
 # Whole strings, and what nests or separates. Possessive: a body of 64 MiB must not be scanned twice, nor remembered.
 _TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{},]', re.DOTALL)
@@ -31,20 +33,25 @@ Kinds = Mapping[str, Kind]
 _NO_KINDS: Kinds = {}
 
 
-def parse_object(body: bytes, what: str, kinds: Kinds = _NO_KINDS, *, nulls: bool = False) -> dict[str, Any]:
+def parse_object(
+    body: bytes, what: str, kinds: Kinds = _NO_KINDS, *, nulls: bool = False, max_bytes: int | None = MAX_BYTES
+) -> dict[str, Any]:
     """The JSON object of a request body, {} for an empty body.
 
     Args:
         what: names the body in messages.
         kinds: the members that the caller knows, each of which may be left out; others are not looked at.
         nulls: whether a known member may be null.
+        max_bytes: None where only the limit of all HTTP bodies counts.
 
     Raises:
-        InvalidArgumentError: not UTF-8, not JSON (NaN is not), nested too deep, too many values, a name twice in an
-            object, not an object, or a known member of another kind.
+        InvalidArgumentError: too long, not UTF-8, not JSON (NaN is not), nested too deep, too many values, a name twice
+            in an object, not an object, or a known member of another kind.
     """
     if not body:
         return {}
+    if max_bytes is not None and len(body) > max_bytes:
+        raise InvalidArgumentError(f"{what} body has {len(body)} bytes, expected at most {max_bytes}")
     try:
         text = body.decode("utf-8")
         _check_size(text, what, kinds)
@@ -75,11 +82,12 @@ def kind_of(value: object) -> str:
 
 def _check_size(text: str, what: str, kinds: Kinds) -> None:
     """Before parsing, which could exhaust the stack or the memory."""
-    depth = values = 0
+    depth = values = strings = 0
     key = ""
     for token in _TOKEN.finditer(text):
         first = text[token.start()]
         if first == '"':
+            strings += 1
             key = token[0].strip('"') if depth == 1 and token.end() - token.start() < MAX_DEPTH else key
         elif first in "]}":
             depth -= 1
@@ -88,8 +96,8 @@ def _check_size(text: str, what: str, kinds: Kinds) -> None:
             depth += first != ","
             if depth > MAX_DEPTH:
                 raise InvalidArgumentError(_too_deep(what, key, kinds))
-            if values > MAX_VALUES:
-                raise InvalidArgumentError(f"{what} body has more than {MAX_VALUES} values")
+        if values > MAX_VALUES or strings > 2 * MAX_VALUES:  # two of a value: its name and itself
+            raise InvalidArgumentError(f"{what} body has more than {MAX_VALUES} values")
 
 
 def _too_deep(what: str, key: str, kinds: Kinds) -> str:

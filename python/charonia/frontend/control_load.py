@@ -13,7 +13,7 @@ from charonia.config import service_schema as schema
 from charonia.core.errors import InvalidArgumentError
 from charonia.core.overrides import LoadOverrides
 from charonia.core.text import shown
-from charonia.frontend.control_body import Kind, is_kind, kind_of, parse_object
+from charonia.frontend.control_body import MAX_BYTES, Kind, is_kind, kind_of, parse_object
 
 CONFIG = "config"
 FILE_PREFIX = "file:"
@@ -27,7 +27,7 @@ _LINE_BREAKS = str.maketrans("", "", "\r\n")
 def overrides_of_body(body: bytes) -> LoadOverrides:
     """Raises InvalidArgumentError, naming the parameter and what was expected."""
     config, files = None, {}
-    for name, value in _parameters(body, "load model").items():
+    for name, value in _parameters(body, "load model", max_bytes=None).items():
         _check_known(name)
         if not isinstance(value, str):
             wanted = "a string that holds the configuration as JSON" if name == CONFIG else "a string of base64"
@@ -72,8 +72,8 @@ def dependents_of_message(request: schema.RepositoryModelUnloadRequest) -> bool:
     return parameter.bool_param
 
 
-def _parameters(body: bytes, what: str) -> Mapping[str, Any]:
-    parameters: Mapping[str, Any] = parse_object(body, what, _PARAMETERS).get("parameters", {})
+def _parameters(body: bytes, what: str, max_bytes: int | None = MAX_BYTES) -> Mapping[str, Any]:
+    parameters: Mapping[str, Any] = parse_object(body, what, _PARAMETERS, max_bytes=max_bytes).get("parameters", {})
     return parameters
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from charonia.core.errors import InvalidArgumentError
-from charonia.frontend.control_body import MAX_DEPTH, MAX_VALUES, Kind, parse_object
+from charonia.frontend.control_body import MAX_BYTES, MAX_DEPTH, MAX_VALUES, Kind, parse_object
 
 KINDS = {"flag": Kind.BOOLEAN, "count": Kind.NATURAL, "text": Kind.STRING, "more": Kind.OBJECT}
 
@@ -104,5 +104,11 @@ def test_brackets_in_strings_are_no_nesting():
 
 def test_the_number_of_values_has_a_limit():
     assert parse_object(b'{"x":[' + b"1," * (MAX_VALUES - 3) + b"1]}", "log settings", KINDS)
-    for piece in (b"[],", b"{},", b"1,", b'"",'):
-        assert "values" in refusal(b'{"x":[' + piece * 5_000_000 + b"1]}")
+    for piece in (b"[],", b"{},", b"1,", b'"",', b'""'):
+        assert "values" in refusal(b'{"x":[' + piece * 500_000 + b"1]}")
+
+
+def test_the_number_of_bytes_has_a_limit_but_for_loads():
+    body = b'{"x":"' + b" " * MAX_BYTES + b'"}'
+    assert f"log settings body has {len(body)} bytes, expected at most {MAX_BYTES}" in refusal(body)
+    assert parse_object(body, "load model", max_bytes=None)
