@@ -1,5 +1,6 @@
 """What to say when a version folder does not hold the model's file: what lies there instead, and what to do."""
 
+import os
 from pathlib import Path
 
 from charonia.core.errors import NotFoundError
@@ -10,10 +11,11 @@ _LISTED = 10
 def missing_file(model: str, path: Path, model_dir: Path, version_dir: Path) -> NotFoundError:
     """The error for a model whose file should be at `path`, somewhere below `version_dir`."""
     shown = path.relative_to(version_dir) if path.is_relative_to(version_dir) else path
-    return NotFoundError(
-        f"model '{model}' has no '{shown}' in '{version_dir}': {_contents(version_dir)}; "
-        f"{_advice(path.name, model_dir, version_dir)}"
-    )
+    missing = f"model '{model}' has no '{shown}' in '{version_dir}'"
+    if path.is_symlink():
+        target = os.readlink(path)
+        return NotFoundError(f"{missing}: it is a link to '{target}', where no file is; put the file there, or here")
+    return NotFoundError(f"{missing}: {_contents(version_dir)}; {_advice(path.name, model_dir, version_dir)}")
 
 
 def _contents(folder: Path) -> str:
@@ -31,6 +33,8 @@ def _advice(filename: str, model_dir: Path, version_dir: Path) -> str:
         return f"'{filename}' lies beside the version folder: move it into '{version_dir.name}/'"
     suffix = Path(filename).suffix.lower()
     alike = sorted(each.name for each in version_dir.glob("*") if each.is_file() and each.suffix.lower() == suffix)
+    if alike == [filename]:  # looked for in another folder
+        return f'set default_model_filename: "{filename}": it is relative to the version folder'
     if len(alike) == 1:
         return f"rename '{alike[0]}' to '{filename}', or set default_model_filename: \"{alike[0]}\""
     return f"the model file must have the name '{filename}' unless default_model_filename says another"

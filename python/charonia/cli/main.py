@@ -3,6 +3,7 @@
 Nothing heavy is imported before it is needed: `charonia --help` must not wait for numpy.
 """
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -48,7 +49,10 @@ def serve(command: str, arguments: Sequence[str]) -> int:
 def _help(command: str) -> int:
     from charonia.cli.usage import usage
 
-    print(usage(command))
+    try:
+        print(usage(command), flush=True)
+    except BrokenPipeError:  # whoever reads, such as `head`, has seen enough; nor shall the exit try to write the rest
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 

@@ -5,7 +5,7 @@ from typing import Any, NoReturn
 
 from google.protobuf.descriptor import FieldDescriptor
 
-from charonia.config.descriptors import enum_of, owner_of
+from charonia.config.descriptors import enum_of, message_of, owner_of
 from charonia.config.pbtxt_syntax import Scalar
 from charonia.config.pbtxt_tokens import Kind
 from charonia.config.spelling import unknown_enum_value
@@ -47,7 +47,8 @@ def convert(field: FieldDescriptor, scalar: Scalar) -> Any:
     if cpp_type == FieldDescriptor.CPPTYPE_ENUM:
         return _enum(field, scalar)
     message = f"'{field.name}' of {owner_of(field)} takes a block, got {scalar.text}"
-    raise Misfit(message, f"write {field.name} {{ … }}")
+    names = ", ".join(inner.name for inner in message_of(field).fields)
+    raise Misfit(message, f"write {field.name} {{ … }}, whose fields are {names}")
 
 
 def _wrong(field: FieldDescriptor, wanted: str, scalar: Scalar, remedy: str = "") -> NoReturn:

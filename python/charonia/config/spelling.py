@@ -33,11 +33,11 @@ def unknown_field(name: str, owner: Descriptor) -> tuple[str, str]:
     near = _nearest(name, owner)
     if near:
         return message, f"did you mean '{near}'?"
-    homes = [descriptor.name for descriptor in _messages_of(_root(owner)) if name in descriptor.fields_by_name]
-    if homes and owner.name not in homes:
-        where = "the top level" if homes[0] == "ModelConfig" else homes[0]
-        brace = ", so a '}' is probably missing before it" if homes[0] == "ModelConfig" else ""
-        return message, f"'{name}' belongs to {where}{brace}"
+    homes = [path for path, descriptor in _messages_of(_root(owner)) if name in descriptor.fields_by_name]
+    if homes and homes[0]:
+        return message, f"'{name}' belongs to '{homes[0]}'"
+    if homes:
+        return message, f"'{name}' belongs to the top level, so a '}}' is probably missing before it"
     return message, f"its fields are {', '.join(field.name for field in owner.fields)}"
 
 
@@ -53,16 +53,17 @@ def _root(owner: Descriptor) -> Descriptor:
     return owner.file.message_types_by_name.get("ModelConfig", owner)
 
 
-def _messages_of(root: Descriptor) -> Iterator[Descriptor]:
-    """`root` and every message below it, each once, nearest first."""
-    waiting, seen = [root], set()
+def _messages_of(root: Descriptor) -> Iterator[tuple[str, Descriptor]]:
+    """`root` and every message below it with the field that it is first met in, nearest first: `dynamic_batching`, …"""
+    waiting, seen = [("", root)], set()
     while waiting:
-        descriptor = waiting.pop(0)
+        path, descriptor = waiting.pop(0)
         if descriptor.full_name in seen:
             continue
         seen.add(descriptor.full_name)
-        yield descriptor
-        waiting.extend(field.message_type for field in descriptor.fields if field.message_type is not None)
+        yield path, descriptor
+        inner = [(field.name, field.message_type) for field in descriptor.fields if field.message_type is not None]
+        waiting.extend((f"{path}.{name}" if path else name, message) for name, message in inner)
 
 
 def unknown_enum_value(field: FieldDescriptor, word: str) -> tuple[str, str]:

@@ -97,7 +97,8 @@ class Directory(Generic[V]):
             return _why_not_version(name, version, model.entries)
         if any(entry.state is State.LOADING for entry in model.entries):
             return UnavailableError(f"model '{name}' is loading")
-        return NotFoundError(f"Request for unknown model: '{name}' has no available versions{_reasons(model.entries)}")
+        why = _reasons(model.entries) or " (it is not loaded)"
+        return NotFoundError(f"Request for unknown model: '{name}' has no available versions{why}")
 
 
 def _why_not_version(name: str, version: int, entries: Sequence[IndexEntry]) -> CharoniaError:

@@ -48,8 +48,8 @@ def _choose(config: "ModelConfig", available: list[int]) -> VersionChoice:
 def _nothing_left(config: "ModelConfig", available: Sequence[int], missing: Sequence[int]) -> str:
     must = f"at least one version must be available under the version policy of model '{config.name}'"
     if missing:
-        there = f"there are {_listed(available)}" if available else "there is no version folder"
-        return f"{must}: it asks for {_listed(missing)}, and {there}"
+        there = f"there are only {_listed(available)}" if available else "there is no version folder"
+        return f"{must}: it asks for version {_listed(missing)}, and {there}; change versions, or add the folder"
     if available:
         return f"{must}: it keeps the latest 0; write num_versions: 1 or more"
     return f"{must}: its folder has no version folder, such as '{config.name}/1' with the model file in it"

@@ -1,5 +1,9 @@
 """The two commands, up to the point where a server would start."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 from click.testing import CliRunner
 
@@ -12,6 +16,15 @@ from charonia.cli.main import serve
 def test_the_help_of_a_flag_command_lists_flags_and_ends_well(capsys, asked):
     assert serve("tritonserver", ["--model-repository=/m", asked]) == 0
     assert "Usage: tritonserver --model-repository=DIR" in capsys.readouterr().out
+
+
+def test_whoever_reads_the_help_may_stop_in_the_middle():
+    end, beginning = os.pipe()
+    os.close(end)
+    code = "from charonia.cli.main import serve; raise SystemExit(serve('tritonserver', ['--help']))"
+    done = subprocess.run([sys.executable, "-c", code], stdout=beginning, stderr=subprocess.PIPE, check=False)
+    os.close(beginning)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 @pytest.mark.parametrize("command", ["tritonserver", "charonia serve"])

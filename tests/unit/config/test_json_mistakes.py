@@ -66,7 +66,8 @@ FIELDS = [
     ('{"max_batch_size": 1,\n "maxBatchSize": 1}', "o:2:2: max_batch_size: 'max_batch_size' is set twice in ModelConfig, first on line 1; keep one of them"),
     ('{"input": [{"dims": [1, null]}]}', "o:1:25: input[0].dims[1]: 'dims' takes a whole number, got null"),
     ('{"input": [{"dims": [1, [2]]}]}', "o:1:25: input[0].dims[1]: 'dims' takes a whole number, got a list"),
-    ('{"input": ["x"]}', "o:1:12: input: 'input' of ModelConfig takes a block, got \"x\"; write input { … }"),
+    ('{"input": ["x"]}', "o:1:12: input: 'input' of ModelConfig takes a block, got \"x\"; write input { … }, whose fields are "
+     "name, data_type, format, dims, reshape, is_shape_tensor, allow_ragged_batch, optional, is_non_linear_format_io"),
     ('{"input": [{"data_type": "FP32"}]}', "o:1:26: input[0].data_type: 'data_type' of ModelInput has no value FP32; did you mean TYPE_FP32? Allowed are TYPE_BOOL, TYPE_UINT8, TYPE_UINT16, TYPE_UINT32, TYPE_UINT64, TYPE_INT8, TYPE_INT16, TYPE_INT32, TYPE_INT64, TYPE_FP16, TYPE_FP32, TYPE_FP64, TYPE_STRING, TYPE_BF16"),
     ('{"parameters": {"a": "b"}}', "o:1:22: parameters[\"a\"]: the value for \"a\" in 'parameters' is a ModelParameter, got \"b\"; write { \"string_value\": \"b\" }"),
     ('{"parameters": {"a": {"string_value": 1}}}', "o:1:39: parameters[\"a\"].string_value: 'string_value' takes text in quotes, got 1; write \"1\""),

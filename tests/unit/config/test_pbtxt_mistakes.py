@@ -29,9 +29,11 @@ ONE = {
     "dynamic_batching { max_queue_delay_us: 5 }": "c:1:20: ModelDynamicBatching has no field 'max_queue_delay_us'; "
     "did you mean 'max_queue_delay_microseconds'?",
     "preferred_batch_size: [ 4 ]": "c:1:1: ModelConfig has no field 'preferred_batch_size'; "
-    "'preferred_batch_size' belongs to ModelDynamicBatching",
+    "'preferred_batch_size' belongs to 'dynamic_batching'",
     'output { name: "y" instance_group { } }': "c:1:20: ModelOutput has no field 'instance_group'; "
     "'instance_group' belongs to the top level, so a '}' is probably missing before it",
+    "dynamic_batching { max_queue_size: 4 }": "c:1:20: ModelDynamicBatching has no field 'max_queue_size'; "
+    "'max_queue_size' belongs to 'dynamic_batching.default_queue_policy'",
     "version_policy { newest { } }": "c:1:18: ModelVersionPolicy has no field 'newest'; its fields are latest, all, specific",
     # Values
     "input { data_type: FP32 }": f"c:1:20: 'data_type' of ModelInput has no value FP32; did you mean TYPE_FP32? Allowed are {DATATYPES}",
@@ -52,7 +54,10 @@ ONE = {
     "max_batch_size { }": "c:1:16: 'max_batch_size' of ModelConfig takes a plain value, not '{ … }'; write max_batch_size: …",
     "name: m": "c:1:7: 'name' takes text in quotes, got m; write \"m\"",
     "input { optional: yes }": "c:1:19: 'optional' takes true or false, got yes",
-    "dynamic_batching: true": "c:1:19: 'dynamic_batching' of ModelConfig takes a block, got true; write dynamic_batching { … }",
+    "version_policy: 'latest'": "c:1:17: 'version_policy' of ModelConfig takes a block, got 'latest'; "
+    "write version_policy { … }, whose fields are latest, all, specific",
+    "version_policy { latest: 1 }": "c:1:26: 'latest' of ModelVersionPolicy takes a block, got 1; "
+    "write latest { … }, whose fields are num_versions",
     # Twice
     'name: "a"\nname: "b"': "c:2:1: 'name' is set twice in ModelConfig, first on line 1; keep one of them",
     "dynamic_batching { }\nsequence_batching { }": "c:2:1: 'sequence_batching' and 'dynamic_batching' exclude one another in "

@@ -477,7 +477,7 @@ def test_a_model_that_is_gone_has_no_entry(lifecycle: ModelLifecycle[FakeVersion
     lifecycle.forget("m")
     assert lifecycle.settle(PATIENCE_S)
     assert states(lifecycle) == {}
-    with pytest.raises(NotFoundError, match="unknown model: 'm' has no available versions"):
+    with pytest.raises(NotFoundError, match=r"unknown model: 'm' has no available versions \(it is not loaded\)"):
         lifecycle.find("m")
     assert not lifecycle.load(plan())
     assert states(lifecycle) == {1: (State.READY, "")}

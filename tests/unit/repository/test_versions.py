@@ -46,5 +46,7 @@ def test_nothing_to_serve_names_the_model_and_what_is_there() -> None:
         choose_versions(config(), ())
     with pytest.raises(InvalidArgumentError, match=r"'m'.*latest 0; write num_versions: 1"):
         choose_versions(config("latest", 0), (1, 2))
-    with pytest.raises(InvalidArgumentError, match=r"asks for 7.*there are 1, 2"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"asks for version 7, .*only 1, 2; change versions, or add the folder"
+    ):
         choose_versions(config("specific", numbers=(7,)), (1, 2))
