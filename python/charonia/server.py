@@ -286,9 +286,13 @@ class Server:
         if failure is None:
             self._publish()
         else:
-            threading.Thread(
-                target=self.lifecycle.condemn, args=(model.name, model, failure), name="condemn", daemon=True
-            ).start()
+            threading.Thread(target=self._condemn, args=(model, failure), name="condemn", daemon=True).start()
+
+    def _condemn(self, model: ModelVersion, reason: str) -> None:
+        try:
+            self.lifecycle.condemn(model.name, model, reason)
+        except BaseException as error:
+            self._on_death("condemn", error)
 
     def _on_death(self, name: str, error: BaseException) -> None:
         """A thread of ours ended by a bug: the server goes on as well as it can, and is not live any more."""

@@ -1,7 +1,7 @@
 """One instance of a model: a thread that pulls batches and has the backend execute them."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from charonia.backends.arranging import OutputArranger
 from charonia.backends.base import BackendInstance, InstanceSpec
@@ -9,7 +9,7 @@ from charonia.backends.batch import ExecutingBatch
 from charonia.core.clock import Clock
 from charonia.core.errors import BackendError, CharoniaError, InternalError
 from charonia.core.log import Log
-from charonia.core.protocols import BatchSource, Bell
+from charonia.core.protocols import BatchSource, Bell, OnDeath
 from charonia.core.request import InferRequest, refuse
 from charonia.observe.statistics import ModelStatistics
 
@@ -33,7 +33,7 @@ class InstanceRunner:
         arranger: OutputArranger,
         statistics: ModelStatistics,
         clock: Clock,
-        on_death: Callable[[str, BaseException], None],
+        on_death: OnDeath,
         log: Log | None = None,
     ) -> None:
         self.instance = instance

@@ -1,9 +1,13 @@
 """What the parts ask of one another across folders."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from charonia.core.request import InferRequest
+
+OnDeath = Callable[[str, BaseException], None]
+"""Told the name and the exception of a thread of ours that ended by a bug: the server is not live any more. From that
+thread, so it must not wait for it."""
 
 
 class Submitter(Protocol):

@@ -13,7 +13,7 @@ from charonia.config.io import io_specs
 from charonia.core.clock import Clock
 from charonia.core.errors import CharoniaError, UnavailableError
 from charonia.core.log import Log, SilentLog
-from charonia.core.protocols import Bell, Submitter
+from charonia.core.protocols import Bell, OnDeath, Submitter
 from charonia.core.request import InferRequest
 from charonia.engine.checks import RequestCheck
 from charonia.observe.metrics_config import MetricsOptions
@@ -35,7 +35,6 @@ class ModelServices:
     """What every model of a server shares.
 
     Attributes:
-        on_death: told (thread name, exception) when a thread of ours ends by a bug.
         start_at: the testing aid described at QueuedScheduler.
         metrics: which latencies are counted.
         gpu_uuids: by device ("gpu:0"), of the GPUs whose instances count by themselves.
@@ -44,7 +43,7 @@ class ModelServices:
     clock: Clock
     timer: Timer
     submitter: Submitter
-    on_death: Callable[[str, BaseException], None]
+    on_death: OnDeath
     start_at: int = 0
     log: Log = field(default_factory=SilentLog)
     metrics: MetricsOptions = field(default_factory=MetricsOptions)

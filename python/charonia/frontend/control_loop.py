@@ -13,6 +13,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeGuard, cast
 
 from charonia.core.log import Log
+from charonia.core.protocols import OnDeath
 from charonia.frontend.control_waiting import WaitingCalls
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ TAKE_TIMEOUT_S = 3600.0
 """Long: a taker is woken by calls and by the wire's shutdown."""
 _PAUSE_S = 0.1
 """Between takes that return nothing early, which a wire that was shut down behind our back does."""
-
-OnDeath = Callable[[str, BaseException], None]
 
 
 class ControlSource(Protocol):

@@ -8,6 +8,7 @@ from charonia._wire import WireServer, http_status
 from charonia.config.json_form import config_to_json_text
 from charonia.control.handlers import Handlers
 from charonia.core.log import Log
+from charonia.core.protocols import OnDeath
 from charonia.frontend.asgi_bridge import AsgiBridge
 from charonia.frontend.control_app import ControlApp, MetricsApp
 from charonia.frontend.control_loop import ControlLoop
@@ -21,7 +22,7 @@ def control_loop(
     handlers: Handlers,
     metrics_text: Callable[[], str],
     mounts: Mounts,
-    on_death: Callable[[str, BaseException], None],
+    on_death: OnDeath,
     log: Log,
 ) -> ControlLoop:
     """The loop over `wire`, not started."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from charonia._wire import WireOptions, WireServer
 from charonia.core.errors import UnavailableError
 from charonia.core.log import Log
-from charonia.core.protocols import Bell, Submitter
+from charonia.core.protocols import Bell, OnDeath, Submitter
 from charonia.engine.engine import ModelDirectory
 from charonia.frontend.ingress import Ingress, WireBell
 from charonia.frontend.machine import default_max_connections, default_request_memory
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from charonia.control.handlers import Handlers
     from charonia.frontend.control_loop import ControlLoop
 
-OnDeath = Callable[[str, BaseException], None]
 Readiness = Mapping[tuple[str, str], tuple[bool, int]]
 """By (name, version as text, "" for the default): ready, and the route of its idle instances."""
 

@@ -8,7 +8,7 @@ from charonia._wire import InferCall, WireServer
 from charonia.control.versions import parse_version
 from charonia.core.errors import CharoniaError, Code, InvalidArgumentError
 from charonia.core.log import Log, SilentLog
-from charonia.core.protocols import Submitter
+from charonia.core.protocols import OnDeath, Submitter
 from charonia.core.request import ANY_VERSION, InferRequest
 from charonia.core.tensor import Tensor
 from charonia.engine.engine import ModelDirectory
@@ -41,7 +41,7 @@ class Ingress:
         wire: WireServer,
         submitter: Submitter,
         directory: ModelDirectory,
-        on_death: Callable[[str, BaseException], None],
+        on_death: OnDeath,
         log: Log | None = None,
     ) -> None:
         self._wire = wire

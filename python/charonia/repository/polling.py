@@ -9,6 +9,7 @@ from functools import partial
 
 from charonia.core.errors import CharoniaError
 from charonia.core.log import Log
+from charonia.core.protocols import OnDeath
 from charonia.engine.model import ModelVersion
 from charonia.repository.fingerprint import Fingerprint
 from charonia.repository.lifecycle import ModelLifecycle
@@ -136,9 +137,7 @@ class Poller:
         on_death: told when the thread ends by an exception, which is a bug.
     """
 
-    def __init__(
-        self, polling: RepositoryPolling, interval_s: float, on_death: Callable[[str, BaseException], None]
-    ) -> None:
+    def __init__(self, polling: RepositoryPolling, interval_s: float, on_death: OnDeath) -> None:
         self._polling = polling
         self._interval_s = interval_s
         self._on_death = on_death
