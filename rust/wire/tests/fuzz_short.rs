@@ -164,7 +164,7 @@ fn mutate(input: &mut Vec<u8>, other: &[u8], chance: &mut Chance) {
     }
 }
 
-/// SplitMix64.
+/// The generator `SplitMix64`.
 struct Chance(u64);
 
 impl Chance {

@@ -42,7 +42,7 @@ async fn beside(received: Received, coding: Option<Coding>, wire: &Wire) -> Resu
     Ok((parsed, permit))
 }
 
-/// A plain message as a call. INVALID_ARGUMENT when it is no `ModelInferRequest` at all.
+/// A plain message as a call. `INVALID_ARGUMENT` when it is no `ModelInferRequest` at all.
 pub fn decode(message: Bytes, limits: RequestLimits) -> Result<ParsedCall, Failure> {
     let message = ModelInferRequest::decode(message);
     let message = message.map_err(|error| invalid(format!("the message is not a valid ModelInferRequest: {error}")))?;

@@ -45,7 +45,7 @@ fn size(from: &mut Unstructured<'_>, tensor: &Made) -> Result<u64> {
 
 fn describe(from: &mut Unstructured<'_>, tensor: &Made, size: u64) -> Result<String> {
     let name = serde_json::to_string(&tensor.name).unwrap_or_default();
-    let mut members = vec![
+    let mut members = [
         format!(r#""name":{name}"#),
         format!(r#""datatype":"{}""#, tensor.datatype.name()),
         format!(r#""shape":{:?}"#, tensor.shape),

@@ -13,7 +13,7 @@ use tokio::runtime::{Builder, Runtime};
 
 /// A body of pieces, an empty one and a wait between each two.
 pub struct Pieces {
-    pieces: VecDeque<Bytes>,
+    to_come: VecDeque<Bytes>,
     left: u64,
     announced: bool,
     came: bool,
@@ -23,8 +23,8 @@ impl Pieces {
     /// In pieces of `size` bytes; 0 for one piece. The length is told beforehand when it is `announced`.
     pub fn of(bytes: &[u8], size: usize, announced: bool) -> Self {
         let size = if size == 0 { bytes.len().max(1) } else { size };
-        let pieces = bytes.chunks(size).flat_map(|piece| [Bytes::copy_from_slice(piece), Bytes::new()]).collect();
-        Self { pieces, left: bytes.len() as u64, announced, came: false }
+        let to_come = bytes.chunks(size).flat_map(|piece| [Bytes::copy_from_slice(piece), Bytes::new()]).collect();
+        Self { to_come, left: bytes.len() as u64, announced, came: false }
     }
 }
 
@@ -41,7 +41,7 @@ impl Body for Pieces {
             context.waker().wake_by_ref();
             return Poll::Pending;
         }
-        let piece = self.pieces.pop_front();
+        let piece = self.to_come.pop_front();
         self.left -= piece.as_ref().map_or(0, Bytes::len) as u64;
         Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
     }
