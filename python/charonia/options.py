@@ -22,6 +22,8 @@ _MAX_BYTES = 2**63 - 1
 _MAX_THREADS = 1024
 _MAX_COUNT = 2**31 - 1
 
+_COPY_COMMANDS = {"s3": "aws s3 sync", "gs": "gsutil rsync -r", "as": "azcopy sync"}
+
 _WIRE_RANGES = {
     "grpc_max_message_size": (1, _MAX_BYTES),
     "grpc_keepalive_time": (1, _MAX_WAIT_S * 1000),
@@ -159,10 +161,7 @@ class ServerOptions:
         if not all(self.model_repository) or not self.model_repository:
             raise InvalidArgumentError("--model-repository must be specified: the folder that holds the models")
         for folder in self.model_repository:
-            if "://" in folder:
-                raise UnsupportedError(
-                    f"--model-repository={folder}: cloud storage comes with a later version; copy it to a local folder"
-                )
+            check_in_file_system(folder)
         _one_of("model-control-mode", self.model_control_mode, MODEL_CONTROL_MODES)
         _one_of("no-gpu", self.no_gpu, NO_GPU)
         _one_of("log-format", self.log_format, LOG_FORMATS)
@@ -211,6 +210,18 @@ class ServerOptions:
                 f"--metrics-interval-ms must be above 0 and at most {_MAX_WAIT_S * 1000}, "
                 f"got {self.metrics_interval_ms}"
             )
+
+
+def check_in_file_system(repository: str) -> None:
+    """Raises UnsupportedError for the URL of a cloud, with what to do meanwhile."""
+    scheme, is_url, _ = repository.partition("://")
+    if is_url:
+        how = _COPY_COMMANDS.get(scheme)
+        example = f", such as with `{how} {repository} models`," if how else ""
+        raise UnsupportedError(
+            f"--model-repository={repository}: repositories outside the file system come with a later version; "
+            f"copy the models into a folder{example} and name that folder instead"
+        )
 
 
 def _one_of(flag: str, value: str, allowed: Sequence[str]) -> None:

@@ -41,7 +41,7 @@ from charonia.repository.readiness import server_ready
 from charonia.repository.remarks import Remarks
 from charonia.repository.source import ModelSource
 from charonia.repository.start import StartParts, StartReport, load_at_start
-from charonia.repository.summary import start_tables
+from charonia.repository.tables import start_tables
 from charonia.scheduling.bell import ConditionBell
 from charonia.scheduling.timer import Timer
 from charonia.testing_aids import TestingAids

@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import NoReturn
 
-from charonia.control.ports import Models
+from charonia.control.protocols import Models
 from charonia.core.errors import UnsupportedError
 from charonia.core.request import ANY_VERSION
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from charonia.control.ports import Models
+from charonia.control.protocols import Models
 
 if TYPE_CHECKING:
     from charonia.config.schema import ModelConfig

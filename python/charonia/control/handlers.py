@@ -7,13 +7,15 @@ from charonia.control.configuration import Configuration
 from charonia.control.health import Health
 from charonia.control.logging import Logging
 from charonia.control.metadata import Metadata
-from charonia.control.ports import LogControl, ModelControl, Models, ServerView
+from charonia.control.protocols import LogControl, ModelControl, Models, ServerView
 from charonia.control.repository import Repository
 from charonia.control.statistics import Statistics
 
 
 @dataclass(frozen=True, slots=True)
 class Handlers:
+    """What the HTTP routes and the RPCs call: one attribute for each subject."""
+
     health: Health
     metadata: Metadata
     configuration: Configuration

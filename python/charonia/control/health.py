@@ -1,6 +1,6 @@
 """Liveness and readiness, of the server and of a model."""
 
-from charonia.control.ports import Models, ServerView
+from charonia.control.protocols import Models, ServerView
 from charonia.core.errors import NotFoundError, UnavailableError
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from charonia.control.ports import LogControl, Models
+from charonia.control.protocols import LogControl, Models
 from charonia.core.errors import InvalidArgumentError, NotFoundError, UnsupportedError
 from charonia.core.text import shown
 from charonia.observe.log import NO_CHANGES, LevelChanges, LogLevels, LogSettings

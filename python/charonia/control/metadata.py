@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from charonia.control.ports import Models, ServerView
+from charonia.control.protocols import Models, ServerView
 from charonia.core.datatypes import BY_NUMBER
 from charonia.core.request import ANY_VERSION
 

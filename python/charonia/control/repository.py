@@ -1,6 +1,6 @@
 """The model repository: what is in it, and loading and unloading by request."""
 
-from charonia.control.ports import IndexEntry, ModelControl, Models
+from charonia.control.protocols import IndexEntry, ModelControl, Models
 from charonia.core.errors import UnsupportedError
 from charonia.core.overrides import NO_OVERRIDES, LoadOverrides
 from charonia.core.text import shown

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from charonia.control.ports import Models, ModelView
+from charonia.control.protocols import Models, VersionView
 from charonia.core.request import ANY_VERSION
 from charonia.observe.statistics import BatchStatistics, Duration, ModelStatistics
 
@@ -47,7 +47,7 @@ class Statistics:
         """By name and version; all models for the name "". Raises as `ModelDirectory.find`."""
         return tuple(_record(view) for view in self._views(name, version))
 
-    def _views(self, name: str, version: int) -> Sequence[ModelView]:
+    def _views(self, name: str, version: int) -> Sequence[VersionView]:
         models = self._models()
         if not name:
             return models.loaded()
@@ -56,7 +56,7 @@ class Statistics:
         return (models.find(name, version),)
 
 
-def _record(view: ModelView) -> StatisticsRecord:
+def _record(view: VersionView) -> StatisticsRecord:
     counted = _counted(view)
     with counted.lock:
         return StatisticsRecord(
@@ -79,7 +79,7 @@ def _record(view: ModelView) -> StatisticsRecord:
         )
 
 
-def _counted(view: ModelView) -> ModelStatistics:
+def _counted(view: VersionView) -> ModelStatistics:
     """Of all instances together, wherever they run."""
     if not view.gpu_statistics:
         return view.statistics

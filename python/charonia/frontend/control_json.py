@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable
 
 from charonia.control.metadata import ModelMetadata, ServerMetadata, TensorMetadata
-from charonia.control.ports import IndexEntry
+from charonia.control.protocols import IndexEntry
 from charonia.control.statistics import BatchRecord, DurationRecord, StatisticsRecord
 
 

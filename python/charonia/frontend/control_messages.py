@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from charonia.config import service_schema as schema
 from charonia.control.metadata import ModelMetadata, ServerMetadata, TensorMetadata
-from charonia.control.ports import IndexEntry
+from charonia.control.protocols import IndexEntry
 from charonia.control.statistics import BatchRecord, DurationRecord, StatisticsRecord
 
 if TYPE_CHECKING:

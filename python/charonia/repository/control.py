@@ -11,19 +11,19 @@ from charonia.engine.model import ModelVersion
 from charonia.repository.lifecycle import ModelLifecycle
 from charonia.repository.operations import ModelOperations
 from charonia.repository.override_files import OverrideFolders
-from charonia.repository.places import (
-    Places,
+from charonia.repository.repositories import (
+    Holders,
     check_model_name,
     duplicate_reason,
-    model_places,
-    place_of,
+    holder_of,
+    holders_of_models,
     repository_paths,
 )
 from charonia.repository.source import ModelSource, source_at
 
 
 class RepositoryControl:
-    """See `control.ports.ModelControl`.
+    """See `control.protocols.ModelControl`.
 
     Args:
         mode: the control mode of the server.
@@ -92,15 +92,15 @@ class RepositoryControl:
             raise
 
     def _of_repository(self, name: str, overrides: LoadOverrides, served: ModelSource | None) -> ModelSource:
-        repository = place_of(name, self._look_for_models())
+        repository = holder_of(name, self._look_for_models())
         found = source_at(Path(repository, name), repository, overrides.config_json)
         if served is None or overrides or not found.same_folder(served) or found.fingerprint != served.fingerprint:
             return found
         return replace(found, config_json=served.config_json)
 
-    def _look_for_models(self) -> Places:
+    def _look_for_models(self) -> Holders:
         """What the repositories hold now, which the index shows from now on."""
-        places = model_places(repository_paths(self._repositories))
-        unusable = {name: duplicate_reason(name, where) for name, where in places.items() if len(where) > 1}
-        self._lifecycle.know([name for name in places if name not in unusable], unusable)
-        return places
+        holders = holders_of_models(repository_paths(self._repositories))
+        unusable = {name: duplicate_reason(name, where) for name, where in holders.items() if len(where) > 1}
+        self._lifecycle.know([name for name in holders if name not in unusable], unusable)
+        return holders

@@ -14,8 +14,8 @@ from charonia.engine.model import ModelVersion
 from charonia.repository.fingerprint import Fingerprint
 from charonia.repository.lifecycle import ModelLifecycle
 from charonia.repository.operations import ModelOperations
-from charonia.repository.places import duplicate_reason
 from charonia.repository.remarks import Remarks
+from charonia.repository.repositories import duplicate_reason
 from charonia.repository.scan import Scan
 from charonia.repository.source import ModelSource, look_around
 

@@ -13,7 +13,7 @@ from charonia.config.findings import Finding, Severity
 from charonia.config.places import Place
 from charonia.core.errors import InvalidArgumentError
 from charonia.repository import strays
-from charonia.repository.places import repository_paths
+from charonia.repository.repositories import repository_paths
 from charonia.repository.strays import is_version, listing
 
 

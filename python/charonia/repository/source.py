@@ -7,8 +7,8 @@ from pathlib import Path
 from charonia.config.schema import ModelConfig
 from charonia.repository.fingerprint import Fingerprint, fingerprint
 from charonia.repository.override_files import OverrideFolder
-from charonia.repository.places import model_places, repository_paths
 from charonia.repository.plans import Change
+from charonia.repository.repositories import holders_of_models, repository_paths
 from charonia.repository.scan import FoundModel, Scan, look_at, scan
 
 # What can change without the model being loaded anew: how many instances there are, and which versions serve.
@@ -98,6 +98,6 @@ def look_around(repositories: Sequence[str]) -> tuple[Scan, dict[str, ModelSourc
     """
     paths = repository_paths(repositories)
     # First of all: what changes while the rest is read differs from its fingerprint, so that the next look finds it.
-    seen = {name: fingerprint(Path(where[0], name)) for name, where in model_places(paths).items()}
+    seen = {name: fingerprint(Path(where[0], name)) for name, where in holders_of_models(paths).items()}
     found = scan(paths)
     return found, {name: ModelSource(model, seen.get(name, Fingerprint())) for name, model in found.models.items()}

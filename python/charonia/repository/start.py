@@ -9,8 +9,8 @@ from charonia.options import EVERY_MODEL, ServerOptions
 from charonia.repository.directory import Directory
 from charonia.repository.lifecycle import ModelLifecycle
 from charonia.repository.operations import ModelOperations
-from charonia.repository.places import duplicate_reason, missing_reason
 from charonia.repository.remarks import Remarks
+from charonia.repository.repositories import duplicate_reason, missing_reason
 from charonia.repository.scan import Scan
 from charonia.repository.source import ModelSource, look_around
 from charonia.repository.states import V

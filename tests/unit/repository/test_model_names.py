@@ -3,7 +3,7 @@
 import pytest
 
 from charonia.core.errors import InvalidArgumentError
-from charonia.repository.places import check_model_name
+from charonia.repository.repositories import check_model_name
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from charonia.options import ServerOptions
 from charonia.repository.composing import ensemble_findings
 from charonia.repository.costs import completed_costs, model_costs
 from charonia.repository.inspection import InspectionParts, inspect_files, inspect_version, read_model
-from charonia.repository.places import repository_paths
+from charonia.repository.repositories import repository_paths
 from charonia.repository.scan import FoundModel, Scan, scan
 from charonia.repository.start import unusable_models
 from charonia.repository.strays import listing, why_no_repository

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from charonia.core.errors import InvalidArgumentError, NotFoundError, UnsupportedError
-from charonia.repository.places import check_model_name, model_places, place_of, repository_paths
+from charonia.repository.repositories import check_model_name, holder_of, holders_of_models, repository_paths
 
 
 @pytest.mark.parametrize("name", ["m", "with space", "模型", "dots.in.it", "..x", "a\\b", "-1", "x" * 255])
@@ -41,19 +41,19 @@ def test_a_model_is_found_in_the_one_repository_that_has_it(tmp_path: Path) -> N
     (tmp_path / "two" / "file").touch()
     (tmp_path / "two" / "circle").symlink_to("circle")
     one, two = str(tmp_path / "one"), str(tmp_path / "two")
-    places = model_places([one, two])
+    places = holders_of_models([one, two])
     assert dict(places) == {"a": (one,), "twice": (one, two), "模型 1": (two,)}
-    assert place_of("模型 1", places) == two
+    assert holder_of("模型 1", places) == two
     with pytest.raises(InvalidArgumentError, match=r"two or more repositories: 'twice' is in .*one, .*two"):
-        place_of("twice", places)
+        holder_of("twice", places)
     with pytest.raises(
         NotFoundError, match="'nope': model not found in any model repository; there are: a, twice, 模型 1"
     ):
-        place_of("nope", places)
+        holder_of("nope", places)
 
 
 def test_a_repository_that_is_away_has_no_models(tmp_path: Path) -> None:
-    assert model_places([str(tmp_path / "nowhere")]) == {}
+    assert holders_of_models([str(tmp_path / "nowhere")]) == {}
 
 
 def test_repositories_are_taken_once() -> None:

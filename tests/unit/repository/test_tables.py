@@ -5,7 +5,7 @@ import os
 import pytest
 
 from charonia.repository.states import IndexEntry, State
-from charonia.repository.table import model_table, table
+from charonia.repository.tables import model_table, table
 
 
 def test_the_model_table_shows_state_and_reason() -> None:

@@ -4,16 +4,16 @@ import os
 from collections.abc import Mapping, Sequence
 from unicodedata import category
 
-from charonia.core.errors import InvalidArgumentError, NotFoundError, UnsupportedError
+from charonia.core.errors import InvalidArgumentError, NotFoundError
 from charonia.core.text import printable, shown
+from charonia.options import check_in_file_system
 from charonia.repository.strays import listing
 
-Places = Mapping[str, Sequence[str]]
+Holders = Mapping[str, Sequence[str]]
 """By model name, the repositories that have a folder of that name."""
 
 DUPLICATE = "model appears in two or more repositories"
 _MAX_NAME_BYTES = 255
-_COPY_COMMANDS = {"s3": "aws s3 sync", "gs": "gsutil rsync -r", "as": "azcopy sync"}
 
 
 def repository_paths(given: Sequence[str]) -> tuple[str, ...]:
@@ -23,18 +23,11 @@ def repository_paths(given: Sequence[str]) -> tuple[str, ...]:
         UnsupportedError: one that is not in the file system.
     """
     for path in given:
-        scheme, is_url, _ = path.partition("://")
-        if is_url and scheme.isalnum():
-            how = _COPY_COMMANDS.get(scheme)
-            example = f", such as with `{how} {path} models`," if how else ""
-            raise UnsupportedError(
-                f"--model-repository={path}: repositories outside the file system come with a later version; "
-                f"copy the models into a folder{example} and name that folder instead"
-            )
+        check_in_file_system(path)
     return tuple(dict.fromkeys(os.path.normpath(path) for path in given))
 
 
-def model_places(repositories: Sequence[str]) -> dict[str, tuple[str, ...]]:
+def holders_of_models(repositories: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """All folders that may be models; nothing looks into them. A repository that can't be read has none."""
     found: dict[str, tuple[str, ...]] = {}
     for repository in repositories:
@@ -43,23 +36,23 @@ def model_places(repositories: Sequence[str]) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def place_of(name: str, places: Places) -> str:
+def holder_of(name: str, holders: Holders) -> str:
     """The one repository that has the model.
 
     Raises:
         NotFoundError: there is none.
         InvalidArgumentError: there are several.
     """
-    found = places.get(name, ())
+    found = holders.get(name, ())
     if not found:
-        raise NotFoundError(missing_reason(name, places))
+        raise NotFoundError(missing_reason(name, holders))
     if len(found) > 1:
         raise InvalidArgumentError(duplicate_reason(name, found))
     return found[0]
 
 
-def duplicate_reason(name: str, places: Sequence[str]) -> str:
-    return f"{DUPLICATE}: '{name}' is in {', '.join(places)}"
+def duplicate_reason(name: str, repositories: Sequence[str]) -> str:
+    return f"{DUPLICATE}: '{name}' is in {', '.join(repositories)}"
 
 
 def missing_reason(name: str, there: Mapping[str, object]) -> str:

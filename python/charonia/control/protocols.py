@@ -20,7 +20,7 @@ class ServerView(Protocol):
     def ready(self) -> bool: ...
 
 
-class ModelView(MeasuredModel, Protocol):
+class VersionView(MeasuredModel, Protocol):
     """One loaded model version; `engine.model.ModelVersion` is the real one.
 
     It is ready while at least one of its instances lives.
@@ -49,7 +49,7 @@ class IndexEntry(Protocol):
 class ModelDirectory(Protocol):
     """The models of the server at one moment; `repository.directory.Directory` is the real one. Nothing here blocks."""
 
-    def find(self, name: str, version: int = ANY_VERSION) -> ModelView:
+    def find(self, name: str, version: int = ANY_VERSION) -> VersionView:
         """The loaded version, or the one that serves requests without a version.
 
         Raises:
@@ -58,11 +58,11 @@ class ModelDirectory(Protocol):
         """
         ...
 
-    def versions(self, name: str) -> Sequence[ModelView]:
+    def versions(self, name: str) -> Sequence[VersionView]:
         """All loaded versions of a model, ascending; raises as `find`."""
         ...
 
-    def loaded(self) -> Sequence[ModelView]:
+    def loaded(self) -> Sequence[VersionView]:
         """All loaded versions of all models, by name and version."""
         ...
 
