@@ -15,13 +15,13 @@ from charonia.config.model_config import ConfigOptions
 from charonia.config.places import Place
 from charonia.core.errors import CharoniaError
 from charonia.options import ServerOptions
-from charonia.repository.composing import ensemble_findings
-from charonia.repository.costs import completed_costs, model_costs
 from charonia.repository.inspection import InspectionParts, inspect_files, inspect_version, read_model
 from charonia.repository.repositories import repository_paths
 from charonia.repository.scan import FoundModel, Scan, scan
 from charonia.repository.start import unusable_models
 from charonia.repository.strays import listing, why_no_repository
+from charonia.tools.check.costs import completed_costs, model_costs
+from charonia.tools.check.ensembles import ensemble_findings
 from charonia.tools.check.load import load_model
 from charonia.tools.check.report import Report
 

@@ -7,9 +7,9 @@ import pytest
 from charonia.backends.placement import Devices
 from charonia.config.findings import Finding
 from charonia.config.model_config import ConfigOptions
-from charonia.repository.costs import completed_costs, model_costs
 from charonia.repository.inspection import read_model
 from charonia.repository.scan import scan
+from charonia.tools.check.costs import completed_costs, model_costs
 
 CPU = Devices((), cores=4)
 TENSORS = """
