@@ -22,7 +22,7 @@ from charonia.backends.python.environment import PARAMETER, Environment, Environ
 from charonia.backends.python.events import ModelEvents
 from charonia.backends.python.host import HostPlan, IsolatedInstance
 from charonia.backends.python.inline import InlineInstance, InlineProgram, complete_inline
-from charonia.backends.python.inspection import inspect, without_tensors
+from charonia.backends.python.inspection import inspect, never_asked, without_tensors
 from charonia.backends.python.launch import ModelFiles, find_files, model_args, process_environment
 from charonia.backends.python.notes import OutputNotes
 from charonia.backends.python.outputs import OutputCheck
@@ -95,7 +95,7 @@ class PythonBackend:
                 f"model '{context.name}' uses the decoupled transaction policy, which Python models can't use yet"
             )
         files = find_files(context, self._model_file)
-        self._warn_without_tensors(context, files)
+        self._warn(context, files)
         model = PythonModel(
             context, files, self._environment(context), self._warm, self._supervise(context), self._forget
         )
@@ -103,12 +103,14 @@ class PythonBackend:
             self._models.add(model)
         return model
 
-    def _warn_without_tensors(self, context: ModelContext, files: ModelFiles) -> None:
+    def _warn(self, context: ModelContext, files: ModelFiles) -> None:
         """The most usual mistake of somebody's first Python model is to leave the configuration out."""
-        if self._model_file is not None or context.config.input or context.config.output:
-            return
         source = read_source(files.model_file)
-        if isinstance(source, Source):
+        if not isinstance(source, Source):
+            return
+        for finding in never_asked(source):
+            context.server.log.warning(f"model '{context.name}': {finding.place}: {finding.message}")
+        if self._model_file is None and not (context.config.input or context.config.output):
             for finding in without_tensors(context, source, auto_complete=False):
                 context.server.log.warning(f"{finding.message}; {finding.remedy}")
 

@@ -1,5 +1,6 @@
 """What is wrong with a Python model, found by reading its file: nothing of it is executed."""
 
+import ast
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,7 +9,7 @@ from charonia.backends.inspecting import Inspection, file_error
 from charonia.backends.python.environment import PARAMETER, Environment, Environments
 from charonia.backends.python.imports import check_imports
 from charonia.backends.python.launch import find_files
-from charonia.backends.python.source import Source, check_class, has_auto_complete, read_source
+from charonia.backends.python.source import Source, check_class, has_auto_complete, model_class, read_source
 from charonia.backends.python.tensor_names import check_names, example_config, inputs_read, outputs_made
 from charonia.config.findings import Finding, Severity
 from charonia.core.errors import CharoniaError
@@ -26,6 +27,7 @@ def inspect(context: ModelContext, environments: Environments, backend_file: Pat
     if isinstance(source, Finding):
         return Inspection(context.config, (*findings, source), is_complete=False)
     findings += check_class(source)
+    findings += never_asked(source)
     if environment is not None:
         is_own = environment == environments.find(context.name, "", context.model_dir)
         findings += check_imports(source, files.folders, environment, is_own)
@@ -41,6 +43,15 @@ def _of_later(context: ModelContext) -> Iterator[Finding]:
     if context.config.model_transaction_policy.decoupled:
         message = "the decoupled transaction policy is not served yet by this version of Charonia"
         yield Finding(Severity.ERROR, path, context.places.find(path), message)
+
+
+def never_asked(source: Source) -> Iterator[Finding]:
+    """Triton calls `is_ready`, so whoever wrote one relies on it."""
+    found = model_class(source)
+    for method in found.body if found else ():
+        if isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef) and method.name == "is_ready":
+            message = "is_ready is not called by this version: a model is ready while one of its processes lives"
+            yield source.warning(method, message)
 
 
 def _environment(context: ModelContext, environments: Environments, findings: list[Finding]) -> Environment | None:
