@@ -17,6 +17,7 @@ from charonia.config.schema import ModelConfig, ModelWarmup
 from charonia.core.clock import Clock
 from charonia.core.datatypes import BYTES, DATATYPES
 from charonia.core.errors import BackendError, CharoniaError, InvalidArgumentError
+from charonia.core.files import read_regular
 from charonia.core.log import Log
 from charonia.core.request import InferRequest, Reply
 from charonia.core.reshape import Reshape
@@ -189,7 +190,7 @@ def _random_data(datatype: str, elements: int) -> bytes:
 
 def _file_data(who: str, path: Path, datatype: str, elements: int) -> bytes:
     try:
-        data = path.read_bytes()
+        data = read_regular(path)
     except FileNotFoundError:
         raise InvalidArgumentError(
             f"{who} reads its data from '{path}', and there is no such file: input_data_file is relative to the folder "

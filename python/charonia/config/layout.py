@@ -40,8 +40,9 @@ def _entries(folder: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
             shown = sorted((entry for entry in entries if not entry.name.startswith(".")), key=lambda e: e.name)
     except OSError:
         return (), ()
-    files = tuple(entry.name for entry in shown if not entry.is_dir())
-    return files, tuple(entry.name for entry in shown if entry.is_dir())
+    # Not `entry.is_dir()`, which raises for a link that leads in a circle.
+    folders = {entry.name for entry in shown if os.path.isdir(entry.path)}
+    return tuple(e.name for e in shown if e.name not in folders), tuple(e.name for e in shown if e.name in folders)
 
 
 def explain_no_backend(name: str, layout: Layout) -> tuple[str, str]:

@@ -5,6 +5,7 @@ config = backend.complete_config(…)                 what the model file tells
 loaded = finish_config(loaded, config, options)     defaults again, all checks
 """
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,10 +16,11 @@ from charonia.config.findings import Completion, ConfigError, Finding, Severity,
 from charonia.config.instance_groups import fill_instance_groups
 from charonia.config.json_form import config_from_json
 from charonia.config.layout import Layout, read_layout
-from charonia.config.pbtxt import Document, parse_pbtxt
+from charonia.config.pbtxt import LIMIT_BYTES, Document, parse_pbtxt
 from charonia.config.places import Place, Places
 from charonia.config.schema import ModelConfig
 from charonia.config.validate import validate
+from charonia.core.files import read_regular
 
 CONFIG_FILE = "config.pbtxt"
 CUSTOM_CONFIGS = "configs"
@@ -108,7 +110,7 @@ def finish_config(
 def config_path(model_dir: Path, config_name: str = "") -> Path:
     """The file that configures the model: the custom one where it is there, else config.pbtxt, there or not."""
     custom = model_dir / CUSTOM_CONFIGS / f"{config_name}.pbtxt"
-    return custom if config_name and custom.is_file() else model_dir / CONFIG_FILE
+    return custom if config_name and os.path.isfile(custom) else model_dir / CONFIG_FILE
 
 
 def _read(model_dir: Path, name: str, options: ConfigOptions) -> tuple[Document, str]:
@@ -117,7 +119,7 @@ def _read(model_dir: Path, name: str, options: ConfigOptions) -> tuple[Document,
         return document, document.places.file
     path = config_path(model_dir, options.config_name)
     try:
-        return parse_pbtxt(path.read_bytes(), str(path)), str(path)
+        return parse_pbtxt(read_regular(path, LIMIT_BYTES + 1), str(path)), str(path)
     except FileNotFoundError:
         if options.auto_complete:
             return Document(ModelConfig(), Places(f"model '{name}' (without {CONFIG_FILE})")), ""

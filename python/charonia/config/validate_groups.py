@@ -3,11 +3,18 @@
 from charonia.config.report import Report
 from charonia.config.schema import ModelConfig, ModelInstanceGroup
 
+MOST_INSTANCES = 4096
+"""Of one version of a model. Each has a thread or a process of its own, and a load of a million would never end."""
 _NO_GPUS = (ModelInstanceGroup.KIND_CPU, ModelInstanceGroup.KIND_MODEL)
 
 
 def check_instance_groups(config: ModelConfig, report: Report) -> None:
     if config.HasField("ensemble_scheduling"):
+        return
+    count = sum(max(1, group.count) * max(1, len(group.gpus)) for group in config.instance_group)
+    if count > MOST_INSTANCES:
+        message = f"the instance groups have {count} instances together, expected at most {MOST_INSTANCES}"
+        report.error("instance_group", message, "write a lower count: about one for each core or GPU")
         return
     for index, group in enumerate(config.instance_group):
         path = f"instance_group[{index}]"

@@ -45,30 +45,31 @@ def fingerprint(model_dir: str | os.PathLike[str]) -> Fingerprint:
     parts: dict[str, bytes] = {}
     for entry in _listing(os.fspath(model_dir)):
         digest = blake2b(digest_size=16)
-        for line in _lines(entry, "", set()):
+        for line in _lines(entry):
             digest.update(line)
         parts[entry.name] = digest.digest()
     return Fingerprint(parts)
 
 
-def _lines(entry: "os.DirEntry[str]", above: str, visited: set[tuple[int, int]]) -> Iterator[bytes]:
-    """A line for each file under `entry`, in an order that depends on the names only."""
-    path = f"{above}/{entry.name}"
-    try:
-        is_folder, found = entry.is_dir(), entry.stat()
-    except OSError as error:
-        yield _line(path, "unreadable", error.errno)
-        return
-    if not is_folder:
-        yield _line(path, found.st_size, found.st_mtime_ns)
-        return
-    yield _line(path, "folder", None)
-    identity = (found.st_dev, found.st_ino)
-    if identity in visited:
-        return
-    visited.add(identity)
-    for inner in _listing(entry.path):
-        yield from _lines(inner, path, visited)
+def _lines(top: "os.DirEntry[str]") -> Iterator[bytes]:
+    """A line for each file under `top`, in an order that depends on the names only. Folders may be nested any deep."""
+    visited: set[tuple[int, int]] = set()
+    waiting = [(top, f"/{top.name}")]
+    while waiting:
+        entry, path = waiting.pop()
+        try:
+            is_folder, found = entry.is_dir(), entry.stat()
+        except OSError as error:
+            yield _line(path, "unreadable", error.errno)
+            continue
+        if not is_folder:
+            yield _line(path, found.st_size, found.st_mtime_ns)
+            continue
+        yield _line(path, "folder", None)
+        identity = (found.st_dev, found.st_ino)
+        if identity not in visited:
+            visited.add(identity)
+            waiting += [(inner, f"{path}/{inner.name}") for inner in reversed(_listing(entry.path))]
 
 
 def _line(path: str, what: int | str, more: int | None) -> bytes:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from charonia.config.findings import Finding, Severity
 from charonia.core.errors import InvalidArgumentError
+from charonia.core.files import read_regular
 
 if TYPE_CHECKING:
     from charonia.config.places import Places
@@ -55,7 +56,7 @@ def _lines(model: str, output: str, model_dir: Path, filename: str) -> tuple[str
     if not path.resolve().is_relative_to(model_dir.resolve()):
         raise InvalidArgumentError(f"{who} lies outside the model's folder '{model_dir}'")
     try:
-        return tuple(path.read_text(encoding="utf-8").splitlines())
+        return tuple(read_regular(path).decode("utf-8").splitlines())
     except FileNotFoundError:
         raise InvalidArgumentError(
             f"{who} can't be read: there is no '{path}'{_elsewhere(model_dir, filename)}"

@@ -8,10 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 from charonia.core.errors import InternalError, InvalidArgumentError
-from charonia.core.text import shown
+from charonia.core.text import printable, shown
 
 _PREFIX = "charonia-overrides-"
 _MAX_FILE_NAME_BYTES = 255
+# Both far above what models have, and so low that looking at a path and removing its folders is quick.
+_MAX_PATH_BYTES, _MAX_PATH_PARTS = 1024, 64
 
 
 class OverrideFolder:
@@ -112,8 +114,12 @@ def _places(files: Mapping[str, bytes]) -> dict[str, PurePosixPath]:
 
 def _place(name: str) -> PurePosixPath:
     """`name` without detours. The folder holds no links, so that this is all there is to resolve."""
+    who = f"the file '{shown(printable(name[:_MAX_PATH_BYTES]))}' of the request"
+    if len(_encoded(name, who)) > _MAX_PATH_BYTES or name.count("/") >= _MAX_PATH_PARTS:
+        raise InvalidArgumentError(
+            f"{who} has a path of more than {_MAX_PATH_BYTES} bytes or {_MAX_PATH_PARTS} parts; use a shorter one"
+        )
     normal = os.path.normpath(name)
-    who = f"the file '{shown(name)}' of the request"
     if os.path.isabs(name) or normal == ".." or normal.startswith("../"):
         raise InvalidArgumentError(
             f"{who} must stay within model directory: its path is relative to the model's folder, as '1/model.onnx'"
@@ -123,3 +129,10 @@ def _place(name: str) -> PurePosixPath:
     if any(len(os.fsencode(part)) > _MAX_FILE_NAME_BYTES for part in PurePosixPath(normal).parts):
         raise InvalidArgumentError(f"{who} has a name longer than {_MAX_FILE_NAME_BYTES} bytes")
     return PurePosixPath(normal)
+
+
+def _encoded(name: str, who: str) -> bytes:
+    try:
+        return name.encode()
+    except UnicodeEncodeError:
+        raise InvalidArgumentError(f"{who} has half a character in its path, which is no text") from None

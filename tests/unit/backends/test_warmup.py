@@ -1,5 +1,6 @@
 """Warm-up samples: their data, and what a failing one says."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -124,3 +125,10 @@ def test_a_model_that_fails(tmp_path: Path, error: Exception) -> None:
     config = _config("batch_size: 2 " + _input())
     with pytest.raises(BackendError, match=r"model 'm' failed to run warmup sample 'w': .*on purpose"):
         warm_up(_Instance(error), config, warmup_samples(config, tmp_path), MonotonicClock(), SilentLog())
+
+
+def test_a_pipe_keeps_nobody_waiting(tmp_path: Path) -> None:
+    (tmp_path / "warmup").mkdir()
+    os.mkfifo(tmp_path / "warmup/x.bin")
+    with pytest.raises(InvalidArgumentError, match="a pipe or a device"):
+        warmup_samples(_config("batch_size: 1 " + _input('input_data_file: "x.bin"')), tmp_path)

@@ -3,6 +3,7 @@
 # One case a line reads best as a table.
 # ruff: noqa: E501
 
+import os
 from pathlib import Path
 
 import pytest
@@ -138,3 +139,22 @@ def test_a_file_beside_the_version_folder_is_named(folder: Path) -> None:
     (folder / "1" / "model.onnx").rename(folder / "model.onnx")
     (finding,) = [each for each in load_config(folder, "m", ConfigOptions()).errors if each.path == "backend"]
     assert finding.remedy == "'model.onnx' lies beside the version folder: move it to 'm/1/model.onnx'"
+
+
+def test_a_pipe_in_place_of_the_file_is_a_finding(folder: Path) -> None:
+    os.mkfifo(folder / "config.pbtxt")
+    (finding,) = load_config(folder, "m", ConfigOptions()).findings
+    assert "can't be read: it is no regular file but a pipe" in finding.message
+
+
+def test_of_a_huge_file_only_the_beginning_is_read(folder: Path) -> None:
+    with open(folder / "config.pbtxt", "wb") as file:
+        file.truncate(1 << 40)
+    (finding,) = load_config(folder, "m", ConfigOptions()).findings
+    assert "more than the 1048576 that a configuration may have" in finding.message
+
+
+def test_a_link_in_a_circle_is_no_folder(folder: Path) -> None:
+    (folder / "circle").symlink_to("circle")
+    (folder / "config.pbtxt").write_text('backend: "identity"')
+    assert load_config(folder, "m", ConfigOptions()).config.backend == "identity"

@@ -143,6 +143,8 @@ RULES = {
     # Instance groups
     "G GPUs of a CPU group": (f"{CUSTOM} instance_group {{ kind: KIND_CPU gpus: 0 }}", "instance_group[0].gpus", "has kind KIND_CPU and lists gpus [0]"),
     "G GPUs of a model's own placing": (f"{CUSTOM} instance_group {{ kind: KIND_MODEL gpus: 0 }}", "instance_group[0].gpus", "has kind KIND_MODEL and lists gpus [0]"),
+    "G a million instances": (f"{CUSTOM} instance_group {{ count: 1000000 }}", "instance_group", "have 1000000 instances together, expected at most 4096"),
+    "G thousands of groups": (f"{CUSTOM} {'instance_group { count: 2 } ' * 2049}", "instance_group", "have 4098 instances together"),
     "G negative GPU": (f"{CUSTOM} instance_group {{ kind: KIND_GPU gpus: -1 }}", "instance_group[0].gpus", "lists the GPU -1"),
     "G profile": (f'{CUSTOM} instance_group {{ profile: "0" }}', "instance_group[0].profile", "only TensorRT models have"),
     "G profile that is no number": (f'{TENSORRT} instance_group {{ profile: "fast" }}', "instance_group[0].profile", "expected numbers in quotes"),

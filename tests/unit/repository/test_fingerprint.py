@@ -1,6 +1,8 @@
 """What counts as a change of a model's folder, and for which versions."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -102,3 +104,16 @@ def test_a_file_that_takes_the_place_of_a_folder(model: Path) -> None:
 
 def test_a_folder_that_is_not_there_is_empty(tmp_path: Path) -> None:
     assert fingerprint(tmp_path / "nowhere") == Fingerprint()
+
+
+def test_folders_far_deeper_than_functions_may_call_one_another(model: Path) -> None:
+    before = fingerprint(model)
+    folder = os.open(model / "1", os.O_RDONLY)
+    for _ in range(sys.getrecursionlimit() + 100):
+        os.mkdir("d", dir_fd=folder)
+        inner = os.open("d", os.O_RDONLY, dir_fd=folder)
+        os.close(folder)
+        folder = inner
+    os.close(folder)
+    assert changed(before, fingerprint(model)) == [1]
+    subprocess.run(["rm", "-rf", model / "1"], check=True)  # what pytest removes folders by is too deep for these

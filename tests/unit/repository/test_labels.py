@@ -1,5 +1,6 @@
 """Label files of outputs."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -31,3 +32,9 @@ def test_a_file_outside_the_models_folder(tmp_path: Path) -> None:
     (tmp_path / "m").mkdir()
     with pytest.raises(InvalidArgumentError, match="outside"):
         read_labels(config("../secret"), tmp_path / "m")
+
+
+def test_a_pipe_keeps_nobody_waiting(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "labels.txt")
+    with pytest.raises(InvalidArgumentError, match=r"can't be read: .*a pipe"):
+        read_labels(config("labels.txt"), tmp_path)

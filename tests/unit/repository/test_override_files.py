@@ -75,3 +75,14 @@ def test_at_the_end_everything_goes(folders, tmp_path):
     folders.lay_out("m", {"1/x": b""})
     folders.close()
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("path", ["d/" * 70 + "x", "d/" * 5_000_000 + "x", "a" * 250 + "/" + "b" * 250 + "/c" * 300])
+def test_a_path_longer_or_deeper_than_any_is_refused_at_once(folders, path):
+    with pytest.raises(InvalidArgumentError, match="has a path of more than 1024 bytes or 64 parts"):
+        folders.lay_out("m", {"1/ok": b"", path: b""})
+
+
+def test_half_a_character_is_refused(folders):
+    with pytest.raises(InvalidArgumentError, match="half a character in its path"):
+        folders.lay_out("m", {"1/\ud800": b""})

@@ -105,3 +105,10 @@ def test_a_models_own_folder_given_as_the_repository_is_told(tmp_path: Path, fil
         (tmp_path / "m" / name).write_text("")
     assert any(f"--model-repository={tmp_path}" in str(warning) for warning in scan([str(tmp_path / "m")]).warnings)
     assert not any("looks like" in str(warning) for warning in scan([str(tmp_path)]).warnings)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_version_folder_that_may_not_be_entered_keeps_no_other_model_away(tmp_path: Path) -> None:
+    repository = make(tmp_path, "m/1/model.onnx", "good/1/model.onnx")
+    (tmp_path / "m/1").chmod(0o600)
+    assert list(scan([repository]).models) == ["good", "m"]

@@ -13,9 +13,12 @@ from charonia.backends.python.child.model import CLASS_NAME
 from charonia.backends.python.syntax import parse
 from charonia.config.findings import Finding, Severity
 from charonia.config.places import Place
+from charonia.core.files import read_regular
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
+# More is no code that anybody wrote; the rest of it is not read.
+_MOST_BYTES = 16 << 20
 # What is called, with the number of arguments that it gets after `self`; auto_complete_config is static.
 _METHODS = {"initialize": 1, "execute": 1, "finalize": 0}
 AUTO_COMPLETE = "auto_complete_config"
@@ -47,7 +50,7 @@ class Source:
 def read_source(path: Path) -> Source | Finding:
     """The file, or why it can't be executed."""
     try:
-        code = path.read_bytes()
+        code = read_regular(path, _MOST_BYTES)
         with warnings.catch_warnings(action="ignore"):
             tree = parse(code, str(path))
             compile(tree, str(path), "exec", dont_inherit=True)
@@ -57,6 +60,8 @@ def read_source(path: Path) -> Source | Finding:
         return unreadable(path, error)
     except ValueError as error:
         return file_error(path, f"this is no Python code: {error}", "put the model's code in its place")
+    except (MemoryError, RecursionError):  # how Python's own parser gives up
+        return file_error(path, "Python can't read this code: it is nested too deep", "simplify what is nested in it")
     return Source(path, code.decode(errors="replace").splitlines(), tree)
 
 

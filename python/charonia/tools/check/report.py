@@ -46,10 +46,12 @@ class Report:
 
     def add(self, model: str, findings: Iterable[Finding], version: int | None = None) -> None:
         """What several versions have in common, or two looks found, is kept once."""
-        known = self._found.setdefault(model, [])
+        found = self._found.setdefault(model, [])
+        known = {each.finding for each in found}
         for finding in findings:
-            if all(each.finding != finding for each in known):
-                known.append(ModelFinding(model, version, finding))
+            if finding not in known:
+                known.add(finding)
+                found.append(ModelFinding(model, version, finding))
 
     def of(self, model: str) -> list[ModelFinding]:
         """Errors first, each kind by place."""

@@ -128,6 +128,14 @@ def test_is_an_error_with_its_place(look: Look, case: str) -> None:
         assert each in str(finding)
 
 
+@pytest.mark.parametrize(
+    "code",
+    ["x = " + "-" * 500_000 + "1\n", "if 1:\n  pass\n" + "elif 2:\n  pass\n" * 20_000, "x = " + "1 + " * 100_000 + "1"],
+)
+def test_code_that_the_parser_gives_up_is_an_error(look: Look, code: str) -> None:
+    assert "nested too deep" in one(look(code)).message
+
+
 def test_an_empty_file_is_told_what_a_model_is(look: Look) -> None:
     finding = one(look(""))
     assert "empty" in finding.message
