@@ -57,6 +57,9 @@ def _decode(source: bytes, file: str) -> str:
         raise _refusal(file, message, "is it a model file under this name? Large data belongs into files beside it")
     if source.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise _refusal(file, "this is UTF-16 text", "save the file as UTF-8 text")
+    if source.startswith(b"version https://git-lfs.github.com/spec/"):
+        message = "this is a Git LFS pointer, a few lines of text in place of the real file"
+        raise _refusal(file, message, "fetch it where the repository was cloned: git lfs install && git lfs pull")
     text = source.decode("utf-8", "surrogateescape")
     return text.removeprefix(_BOM).replace("\r\n", "\n")
 

@@ -44,14 +44,19 @@ def in_repository(repository: str, entries: Entries) -> Iterable[Finding]:
     for entry in entries:
         if not _is_file(entry):
             continue
-        model = Path(repository, entry.name.partition(".")[0], "1", entry.name)
         if entry.name.endswith(_ARCHIVES):
             yield _ignored(entry.path, "it is an archive, and only folders are models", "unpack it")
         elif is_model_file(entry.name) and misplaced is None:
             reason = "a model file belongs into a version folder of a model folder"
-            yield _ignored(entry.path, reason, f"move it, for example to {model}")
+            yield _ignored(entry.path, reason, f"move it, for example to {_home(Path(repository), entry.name)}")
         elif entry.name == CONFIG_FILE and misplaced is None:
             yield _ignored(entry.path, "a configuration belongs into the folder of its model", "move it there")
+
+
+def _home(repository: Path, name: str) -> Path:
+    """Where a model file of this name would be found without a configuration."""
+    stem, _, suffix = name.partition(".")
+    return repository / stem / "1" / ("model.onnx" if suffix == "onnx" else name)
 
 
 def why_no_repository(repository: str, entries: Entries) -> Finding | None:
@@ -135,8 +140,8 @@ def _config_remedy(name: str) -> str:
 def is_like_config(name: str) -> bool:
     """Whether a file of this name was probably meant as the configuration."""
     stem, _, suffix = name.lower().partition(".")
-    if stem in ("config", "model_config"):
-        return suffix in _CONFIG_SUFFIXES
+    if stem in ("config", "model_config") and suffix in _CONFIG_SUFFIXES:
+        return True
     return bool(get_close_matches(name.lower(), [CONFIG_FILE], 1, 0.85))
 
 

@@ -111,6 +111,11 @@ def test_a_comment_may_have_any_bytes() -> None:
     [
         ("name: \xa0'm'", "c:1:7: the character U+00A0 looks like a space; use a plain space"),
         (b"\xff\xfen\x00", "c:1:1: this is UTF-16 text; save the file as UTF-8 text"),
+        (
+            b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n",
+            "c:1:1: this is a Git LFS pointer, a few lines of text in place of the real file; "
+            "fetch it where the repository was cloned: git lfs install && git lfs pull",
+        ),
         (b"name\x00", "c:1:5: the character 'U+0000' does not belong here"),
         ("name: “m”", "c:1:7: '“' is a typographic quote; use the plain quote \""),
     ],

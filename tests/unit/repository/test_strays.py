@@ -42,6 +42,7 @@ STRAYS = {
     "config.pbtext": (("m/1/model.onnx", "m/config.pbtext"), "m/config.pbtext", "ignored", "rename it"),
     "Config.pbtxt": (("m/1/model.onnx", "m/Config.pbtxt"), "m/Config.pbtxt", "ignored", "rename it"),
     "confg.pbtxt": (("m/1/model.onnx", "m/confg.pbtxt"), "m/confg.pbtxt", "ignored", "rename it"),
+    "config.pbtx": (("m/1/model.onnx", "m/config.pbtx"), "m/config.pbtx", "ignored", "rename it"),
     "config.json": (("m/1/model.onnx", "m/config.json"), "m/config.json", "ignored", "protobuf text"),
     "a config in the version folder": (
         ("m/1/model.onnx", "m/1/config.pbtxt"),
@@ -53,7 +54,7 @@ STRAYS = {
         ("m/1/model.onnx", "resnet.onnx"),
         "resnet.onnx",
         "belongs into a version folder",
-        "resnet/1/resnet.onnx",
+        "resnet/1/model.onnx",
     ),
     "a configuration in the repository": (
         ("m/1/model.onnx", "config.pbtxt"),
