@@ -173,9 +173,7 @@ def test_what_is_refused_and_how(arguments: list[str], message: str) -> None:
 
 
 def test_repositories_in_clouds_come_later() -> None:
-    with pytest.raises(
-        UnsupportedError, match="s3://bucket/models: repositories outside the file system"
-    ):
+    with pytest.raises(UnsupportedError, match="s3://bucket/models: repositories outside the file system"):
         parse_flags(["--model-repository=s3://bucket/models"])
 
 

@@ -142,8 +142,8 @@ class ModelVersion:
             leaving = [runner for runner in self.instances if runner not in kept]
             self.instances = (*kept, *added)
             self.config = config
-        for runner in added:
-            runner.start()
+            for runner in added:  # under the lock, so that a stop finds them started
+                runner.start()
         if leaving:
             self.scheduler.dismiss(leaving)
             for runner in leaving:

@@ -1,1 +1,10 @@
-"""The model repository: which models there are, which versions are loaded, and what state each is in."""
+"""The model repository: which models there are, which versions are loaded, and what state each is in.
+
+what lies there    repositories, scan, strays, fingerprint, override_files (of a request), source (all of it together)
+what it means      inspection, versions, labels
+a load             plans (what is to be done), loader (does it), attempt (one load of one model), lifecycle (all of
+                   them), retirement (what is on its way out)
+what is known      states, directory, publication, readiness
+who asks           start, polling, control; by operations, which takes turns
+what the log says  tables, remarks
+"""

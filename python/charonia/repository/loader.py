@@ -86,8 +86,7 @@ class ModelLoader:
         ready = [plan for plan in plans.values() if isinstance(plan, ModelLoad)]
         with self._lock:
             for plan in ready:
-                count = instance_count(plan.loaded.config, self._parts.devices) * len(plan.versions)
-                self._instances[plan.model.name] = count
+                self._instances[plan.model.name] = self._count(plan)
             threads = self._share() if ready else 0
         for plan in ready:
             plan.cpu_threads = threads
@@ -100,10 +99,16 @@ class ModelLoader:
             self._shares = (total, share_of_cores(self._parts.devices, total, self._parts.facts.log))
         return self._shares[1]
 
-    def forget(self, name: str) -> None:
-        """The model needs no cores any more."""
+    def keep(self, name: str, served: "ModelLoad | None") -> None:
+        """Only what serves of the model needs cores: after a load that failed, what was loaded before."""
         with self._lock:
-            self._instances.pop(name, None)
+            if served is not None:
+                self._instances[name] = self._count(served)
+            else:
+                self._instances.pop(name, None)
+
+    def _count(self, plan: "ModelLoad") -> int:
+        return instance_count(plan.loaded.config, self._parts.devices) * len(plan.versions)
 
     def _plan(self, source: ModelSource, before: "ModelLoad | None") -> "ModelLoad | CharoniaError":
         reading = read_model(source.found, replace(self._parts.config, override_json=source.config_json))
@@ -116,7 +121,7 @@ class ModelLoader:
 
 @dataclass(slots=True)
 class ModelLoad:
-    """The plan of one model; implements `repository.lifecycle.ModelPlan`."""
+    """The plan of one model; implements `repository.plans.ModelPlan`."""
 
     parts: LoaderParts
     reading: ModelReading
@@ -168,17 +173,17 @@ class ModelLoad:
         try:
             return self._load(version)
         except CharoniaError as error:
-            raise explained(error, lambda: inspect_version(self.reading, version, self._seen)) from error
+            raise explained(error, lambda: inspect_version(self.reading, version, self._inspection_parts)) from error
 
     @property
-    def _seen(self) -> InspectionParts:
+    def _inspection_parts(self) -> InspectionParts:
         parts = self.parts
         return InspectionParts(parts.registry, parts.devices, parts.facts, parts.config)
 
     def _load(self, version: int) -> ModelVersion:
         parts, started_ns = self.parts, self.parts.services.clock.now_ns()
         backend = parts.registry.get(self.loaded.config.backend)
-        context = model_context(self.reading, version, self.loaded.config, self._seen)
+        context = model_context(self.reading, version, self.loaded.config, self._inspection_parts)
         if parts.facts.auto_complete:
             context = replace(context, config=backend.complete_config(context))
         finished = finish_config(self.loaded, context.config, parts.config, context.completions)

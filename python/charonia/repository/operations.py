@@ -82,10 +82,9 @@ class ModelOperations:
         for name, plan in plans.items():
             if name not in failed and isinstance(plan, ModelLoad):
                 self._served[name] = plan
-            elif name not in self._served:
-                self._loader.forget(name)
+            self._loader.keep(name, self._served.get(name))
         return failed
 
     def _drop(self, name: str) -> None:
         self._served.pop(name, None)
-        self._loader.forget(name)
+        self._loader.keep(name, None)

@@ -26,7 +26,7 @@ class Scheduler(Protocol):
         """Block until the policy releases a batch for this instance; None after `stop` or after its `dismiss`."""
 
     def dismiss(self, seats: Iterable[object]) -> None:
-        """These instances get no more batches: each `next_batch` of theirs ends with None."""
+        """These instances get no more batches: the next `next_batch` of each gives None, and is its last."""
 
     def hasten(self) -> None:
         """From now on no request waits for others to come: the last ones have come, or nearly so."""

@@ -117,6 +117,7 @@ class QueuedScheduler:
         now_ns = self._clock.now_ns()
         with self._lock:
             if self._stopped or seat in self._dismissed:
+                self._dismissed.discard(seat)
                 return None
             rejected = self._queue.expire(now_ns)
             decision = self._released(now_ns)

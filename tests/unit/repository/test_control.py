@@ -125,6 +125,20 @@ def test_another_version_policy_loads_and_unloads_versions_and_touches_no_other(
     assert list(two.config.version_policy.specific.versions) == [2, 3]
 
 
+def test_cores_are_shared_by_what_serves_and_not_by_what_failed(serve, repository):
+    served = serve()
+    repository.add("m", 1, more="instance_group { kind: KIND_CPU count: 2 }")
+    load(served)
+    no_file = 'inputs { key: "INPUT0" value { data_type: TYPE_FP32 dims: [ 1 ] input_data_file: "gone" } }'
+    warm_up = f'model_warmup {{ name: "w" batch_size: 1 {no_file} }}'
+    repository.add("m", 1, more=f"instance_group {{ kind: KIND_CPU count: 3 }} {warm_up}")
+    with pytest.raises(InvalidArgumentError, match="gone"):
+        load(served)
+    assert served.server._loader._instances == {"m": 2}
+    served.control.unload("m", False)
+    assert served.server._loader._instances == {}
+
+
 def test_another_number_of_instances_keeps_those_that_can_stay(serve, repository):
     served = serve()
     load(served)

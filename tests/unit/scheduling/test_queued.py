@@ -282,6 +282,15 @@ def test_an_instance_that_is_dismissed_gets_nothing_more_and_the_others_go_on():
     request = world.enqueue()
     threads[1].join(10)
     assert list(pulled[staying]) == [request]
+
+
+def test_an_instance_that_is_dismissed_at_work_gets_nothing_afterwards():
+    world = World()
+    leaving = object()
+    request = world.enqueue()
+    assert list(world.scheduler.next_batch(world.bell, leaving)) == [request]
+    world.scheduler.dismiss([leaving])
+    world.enqueue()
     assert world.scheduler.next_batch(world.bell, leaving) is None
 
 

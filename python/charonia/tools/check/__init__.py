@@ -1,7 +1,9 @@
 """`charonia check`: everything that can be known of a repository without serving it.
 
-run.py      looks at every model: what is wrong, and what works and costs
-load.py     with --load: loads and warms up each model, one after the other
-report.py   what came of it: plain records
+run.py        looks at every model: what is wrong, and what works and costs
+costs.py      what works and costs
+ensembles.py  what does not fit between an ensemble and the models of its steps
+load.py       with --load: loads and warms up each model, one after the other
+report.py     what came of it: plain records
 as_text.py, as_json.py   the report for people and for machines
 """
