@@ -149,13 +149,15 @@ class ControlApp(RoutedApp):
         def load() -> None:
             self._handlers.repository.load(ask["model"], overrides_of_body(ask.body))
 
-        await self._waiting.run(load)  # reading a body of many megabytes is no work for the event loop either
+        await self._waiting.run(
+            ask["model"], load
+        )  # reading a body of many megabytes is no work for the event loop either
         return empty_json_answer()
 
     async def _unload(self, ask: Ask) -> Response:
         no_repository(ask["repository"])
         dependents = dependents_of_body(ask.body)
-        await self._waiting.run(lambda: self._handlers.repository.unload(ask["model"], dependents))
+        await self._waiting.run(ask["model"], lambda: self._handlers.repository.unload(ask["model"], dependents))
         return empty_json_answer()
 
     async def _log_settings(self, ask: Ask) -> Response:

@@ -146,13 +146,17 @@ class ControlRpc:
     async def _load(self, request: schema.RepositoryModelLoadRequest) -> schema.RepositoryModelLoadResponse:
         no_repository(request.repository_name)
         overrides = overrides_of_message(request)
-        await self._waiting.run(lambda: self._handlers.repository.load(request.model_name, overrides))
+        await self._waiting.run(
+            request.model_name, lambda: self._handlers.repository.load(request.model_name, overrides)
+        )
         return schema.RepositoryModelLoadResponse()
 
     async def _unload(self, request: schema.RepositoryModelUnloadRequest) -> schema.RepositoryModelUnloadResponse:
         no_repository(request.repository_name)
         dependents = dependents_of_message(request)
-        await self._waiting.run(lambda: self._handlers.repository.unload(request.model_name, dependents))
+        await self._waiting.run(
+            request.model_name, lambda: self._handlers.repository.unload(request.model_name, dependents)
+        )
         return schema.RepositoryModelUnloadResponse()
 
     def _log_settings(self, request: schema.LogSettingsRequest) -> schema.LogSettingsResponse:

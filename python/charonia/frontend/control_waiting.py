@@ -1,13 +1,16 @@
 """Control calls that wait (a load takes minutes): on threads of their own, so that the event loop never does."""
 
 import asyncio
+import contextlib
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from typing import TypeVar
 
 from charonia.core.errors import UnavailableError
+from charonia.core.text import shown
 
 T = TypeVar("T")
 
@@ -15,34 +18,90 @@ T = TypeVar("T")
 MAX_THREADS = 16
 # Others wait in order. The rest of the control plane keeps places: the loop takes up to 1024 calls.
 MAX_CALLS = 256
+MAX_CALLS_OF_ONE_MODEL = 64
+
+
+class _Turn:
+    """The calls about one model: one of them has the lock."""
+
+    def __init__(self) -> None:
+        self.lock = asyncio.Lock()
+        self.calls = 0
 
 
 class WaitingCalls:
     """Runs calls that may wait. Everything but `join` belongs to the event loop's thread.
 
-    The threads are daemons: a model's code that never returns keeps no process alive.
+    Calls about one model come one after the other, and so have one thread together: who asks again and again for a
+    model whose load never ends keeps nobody else waiting. A place is taken until the work has ended, also when its
+    caller has left. The threads are daemons: a model's code that never returns keeps no process alive.
     """
 
-    def __init__(self, max_threads: int = MAX_THREADS, max_calls: int = MAX_CALLS) -> None:
+    def __init__(
+        self,
+        max_threads: int = MAX_THREADS,
+        max_calls: int = MAX_CALLS,
+        max_calls_of_one_model: int = MAX_CALLS_OF_ONE_MODEL,
+    ) -> None:
         self._places = asyncio.Semaphore(max_threads)
         self._max_calls = max_calls
+        self._max_calls_of_one_model = max_calls_of_one_model
         self._calls = 0
+        self._turns: dict[str, _Turn] = {}
         self._threads: set[threading.Thread] = set()
 
-    async def run(self, work: Callable[[], T]) -> T:
-        """What `work` gives. It goes on when the caller is cancelled: whoever asked for a load may leave.
+    async def run(self, model: str, work: Callable[[], T]) -> T:
+        """What `work` gives. Once begun it goes on when the caller is cancelled: whoever asked for a load may leave.
 
         Raises:
             UnavailableError: too many are waiting already.
         """
-        if self._calls >= self._max_calls:
-            raise UnavailableError(f"{self._calls} loads and unloads are waiting already: ask again later")
-        self._calls += 1
+        turn = self._join(model)
         try:
-            async with self._places:
-                return await asyncio.wrap_future(self._started(work))
-        finally:
-            self._calls -= 1
+            await turn.lock.acquire()
+            try:
+                await self._places.acquire()
+                try:
+                    done = self._started(work)
+                except BaseException:
+                    self._places.release()
+                    raise
+            except BaseException:
+                turn.lock.release()
+                raise
+        except BaseException:
+            self._leave(model)
+            raise
+        done.add_done_callback(partial(self._on_done, asyncio.get_running_loop(), model))
+        return await asyncio.wrap_future(done)
+
+    def _join(self, model: str) -> _Turn:
+        waiting = self._turns[model].calls if model in self._turns else 0
+        if self._calls >= self._max_calls or waiting >= self._max_calls_of_one_model:
+            raise UnavailableError(
+                f"{self._calls} loads and unloads are waiting already, {waiting} of them of model '{shown(model)}': "
+                "ask again later"
+            )
+        self._calls += 1
+        turn = self._turns.setdefault(model, _Turn())
+        turn.calls += 1
+        return turn
+
+    def _leave(self, model: str) -> None:
+        self._calls -= 1
+        self._turns[model].calls -= 1
+        if not self._turns[model].calls:
+            del self._turns[model]
+
+    def _on_done(self, loop: asyncio.AbstractEventLoop, model: str, done: "Future[T]") -> None:
+        """On the thread of the work."""
+        with contextlib.suppress(RuntimeError):  # the loop has ended: nobody waits any more
+            loop.call_soon_threadsafe(self._end, model)
+
+    def _end(self, model: str) -> None:
+        self._places.release()
+        self._turns[model].lock.release()
+        self._leave(model)
 
     def _started(self, work: Callable[[], T]) -> "Future[T]":
         done: Future[T] = Future()
