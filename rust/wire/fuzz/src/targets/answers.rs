@@ -77,7 +77,7 @@ fn over_http(made: &[Made], binary: &[bool], response: &Response) {
     // A client that asks for one name twice gets both outputs in the form of the first.
     let wanted = made.iter().zip(binary).map(|(tensor, &binary)| RequestedOutput {
         name: tensor.name.clone(),
-        binary: Some(binary),
+        binary,
         ..RequestedOutput::default()
     });
     let request = ParsedCall { outputs: wanted.collect(), ..ParsedCall::default() };

@@ -50,7 +50,7 @@ unsafe impl GlobalAlloc for Counting {
 
 /// No input of a fuzzer is long enough to need this, also on a loaded machine and without optimisation, unless the
 /// time grows faster than the input.
-const MOST_TIME: Duration = Duration::from_secs(2);
+const MOST_TIME: Duration = Duration::from_secs(4);
 
 /// What any work may take for its messages and its tables.
 const SMALL_CHANGE: usize = 64 << 10;
