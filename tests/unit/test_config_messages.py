@@ -15,6 +15,7 @@ from charonia.core.overrides import LoadOverrides
 from charonia.observe.log import LogSettings, ServerLog
 from charonia.options import ServerOptions
 from charonia.server import Server
+from charonia.testing.log import KeptLines
 from tests.models import onnx_models
 
 WRONG = """max_batch_size: 8
@@ -27,23 +28,13 @@ output { name: "OUTPUT0" data_type: TYPE_FP32 dims: [ 16 ] }
 """
 
 
-class Lines:
-    def __init__(self) -> None:
-        self.text = ""
-
-    def write(self, data: bytes) -> None:
-        self.text += data.decode()
-
-    def close(self) -> None: ...
+@pytest.fixture
+def written() -> KeptLines:
+    return KeptLines()
 
 
 @pytest.fixture
-def written() -> Lines:
-    return Lines()
-
-
-@pytest.fixture
-def start(tmp_path: Path, written: Lines) -> Iterator[Callable[..., Server]]:
+def start(tmp_path: Path, written: KeptLines) -> Iterator[Callable[..., Server]]:
     """A server with an ONNX model `m`, its configuration as given."""
     servers: list[Server] = []
 
@@ -65,7 +56,7 @@ def start(tmp_path: Path, written: Lines) -> Iterator[Callable[..., Server]]:
 
 
 def test_a_mistake_is_shown_once_with_its_line_a_caret_and_what_would_fit(
-    tmp_path: Path, start: Callable[..., Server], written: Lines
+    tmp_path: Path, start: Callable[..., Server], written: KeptLines
 ) -> None:
     start(WRONG)
     lines = written.text.split("\n")
@@ -83,7 +74,7 @@ def test_a_mistake_is_shown_once_with_its_line_a_caret_and_what_would_fit(
     ]
 
 
-def test_what_was_filled_in_is_said_once(start: Callable[..., Server], written: Lines) -> None:
+def test_what_was_filled_in_is_said_once(start: Callable[..., Server], written: KeptLines) -> None:
     start(verbose=1)
     lines = written.text.split("\n")
     (filled,) = [line for line in lines if "model 'm': it has no configuration, so this is filled in" in line]

@@ -1,51 +1,11 @@
-"""What the composition root itself decides: the health table, liveness, the end of a thread."""
+"""What the composition root itself decides: liveness, the end of a thread."""
 
 import threading
-from dataclasses import dataclass
 
 from charonia.observe.log import ServerLog
 from charonia.options import ServerOptions
-from charonia.repository.directory import Directory
-from charonia.repository.states import ModelRecord, State, VersionRecord
-from charonia.server import Server, readiness_table
-
-
-class Lines:
-    def __init__(self):
-        self.text = ""
-
-    def write(self, data):
-        self.text += data.decode()
-
-    def close(self): ...
-
-
-@dataclass
-class Loaded:
-    live_instances: int
-    route: int
-    version_text: str
-
-
-def test_the_health_table_has_every_version_and_the_default():
-    models = {
-        "m": ModelRecord(
-            "m",
-            versions={
-                1: VersionRecord(1, State.READY, loaded=Loaded(1, 11, "1")),
-                2: VersionRecord(2, State.READY, loaded=Loaded(0, 12, "2")),
-                3: VersionRecord(3, State.UNAVAILABLE, "broken"),
-            },
-        ),
-        "unread": ModelRecord("unread", reason="no config"),
-    }
-    assert readiness_table(Directory.of(models)) == {
-        ("m", "1"): (True, 11),
-        ("m", "2"): (False, 12),
-        ("m", "3"): (False, 0),
-        ("m", ""): (False, 12),
-        ("unread", ""): (False, 0),
-    }
+from charonia.server import Server
+from charonia.testing.log import KeptLines
 
 
 def closed(**settings):
@@ -54,7 +14,7 @@ def closed(**settings):
 
 
 def test_a_server_is_ready_between_load_and_stop(tmp_path):
-    server = Server(closed(model_repository=[str(tmp_path)]), ServerLog(sink=Lines()))
+    server = Server(closed(model_repository=[str(tmp_path)]), ServerLog(sink=KeptLines()))
     server.open()
     assert (server.live, server.ready) == (True, False)
     assert server.load().complete
@@ -64,7 +24,7 @@ def test_a_server_is_ready_between_load_and_stop(tmp_path):
 
 
 def test_a_thread_that_dies_is_logged_and_ends_liveness(tmp_path):
-    lines = Lines()
+    lines = KeptLines()
     server = Server(closed(model_repository=[str(tmp_path)]), ServerLog(sink=lines))
     server.open()
     server.load()

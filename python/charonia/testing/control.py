@@ -1,10 +1,9 @@
-"""What the control handlers need, without a server behind it."""
+"""Loading and unloading for tests of those who ask for it."""
 
 from collections.abc import Callable
 
 from charonia.core.errors import CharoniaError
 from charonia.core.overrides import LoadOverrides
-from charonia.observe.log import LogSettings, ServerLog
 
 
 class FakeControl:
@@ -31,25 +30,3 @@ class FakeControl:
         if self.error is not None:
             raise self.error
         self.calls.append((action, name, argument))
-
-
-class KeptLines:
-    """A sink that keeps what is written."""
-
-    def __init__(self) -> None:
-        self.text = ""
-
-    def write(self, data: bytes) -> None:
-        self.text += data.decode()
-
-    def close(self) -> None: ...
-
-    @property
-    def lines(self) -> list[str]:
-        return self.text.splitlines()
-
-
-def kept_log(**settings: object) -> tuple[ServerLog, KeptLines]:
-    """A log with these LogSettings, and where its lines go."""
-    lines = KeptLines()
-    return ServerLog(LogSettings(**settings), lines), lines  # type: ignore[arg-type]

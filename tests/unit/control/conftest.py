@@ -1,7 +1,8 @@
 import pytest
 
 from charonia.control.handlers import Handlers
-from charonia.testing.control import FakeControl, kept_log
+from charonia.testing.control import FakeControl
+from charonia.testing.log import kept_log
 from charonia.testing.models import example_directory, example_models
 
 

@@ -2,7 +2,8 @@ import pytest
 
 from charonia.control.handlers import Handlers
 from charonia.core.log import SilentLog
-from charonia.testing.control import FakeControl, kept_log
+from charonia.testing.control import FakeControl
+from charonia.testing.log import kept_log
 from charonia.testing.models import example_directory, example_models
 
 
@@ -16,7 +17,7 @@ class RecordingLog(SilentLog):
     def __init__(self):
         self.errors = []
 
-    def error(self, message):
+    def error(self, message, below=""):
         self.errors.append(message)
 
 

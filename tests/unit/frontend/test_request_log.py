@@ -15,7 +15,7 @@ from charonia.frontend.control_waiting import WaitingCalls
 from charonia.frontend.request_log import RequestLog
 from charonia.observe.log import LevelChanges
 from charonia.testing.calls import FakeHttpCall, FakeRpcCall
-from charonia.testing.control import kept_log
+from charonia.testing.log import kept_log
 from charonia.testing.requests import make_request
 
 SECRET = np.array([[3735928559, 3405691582]], np.uint32)

@@ -11,22 +11,13 @@ from charonia.observe.log import NO_CHANGES, LevelChanges, LogLevels, LogSetting
 from charonia.observe.log_lines import LINES
 from charonia.observe.sink import DescriptorSink, open_file_sink
 from charonia.options import LOG_FORMATS
+from charonia.testing.log import KeptLines
 
 MOMENT_S = 1764431453.381695
 
 
-class Lines:
-    def __init__(self) -> None:
-        self.text = ""
-
-    def write(self, data: bytes) -> None:
-        self.text += data.decode()
-
-    def close(self) -> None: ...
-
-
-def log(**settings: object) -> tuple[ServerLog, Lines]:
-    lines = Lines()
+def log(**settings: object) -> tuple[ServerLog, KeptLines]:
+    lines = KeptLines()
     return ServerLog(LogSettings(**settings), lines, lambda: MOMENT_S), lines  # type: ignore[arg-type]
 
 
@@ -151,13 +142,13 @@ def test_lines_below_a_message_can_not_steer_a_terminal_either() -> None:
 
 
 def test_messages_may_be_written_as_they_are() -> None:
-    lines = Lines()
+    lines = KeptLines()
     ServerLog(LogSettings(), lines, lambda: MOMENT_S, escape=False).info('two\n"lines"')
     assert lines.text.endswith('] two\n"lines"\n')
 
 
 def test_details_may_go_elsewhere() -> None:
-    trouble, details = Lines(), Lines()
+    trouble, details = KeptLines(), KeptLines()
     made = ServerLog(LogSettings(verbose_level=1), trouble, details=details)
     for say in (made.info, made.verbose, made.warning, made.error):
         say("message")

@@ -7,6 +7,7 @@ from pathlib import Path
 from charonia.observe.log import ServerLog
 from charonia.options import ServerOptions
 from charonia.server import Server
+from charonia.testing.log import KeptLines
 
 PATIENCE_S = 20.0
 CONFIG = """
@@ -20,18 +21,6 @@ JSON = (
     ' "input": [{"name": "INPUT0", "data_type": "TYPE_FP32", "dims": [-1]}],'
     ' "output": [{"name": "OUTPUT0", "data_type": "TYPE_FP32", "dims": [-1]}]}'
 )
-
-
-class Lines:
-    """The log, kept."""
-
-    def __init__(self):
-        self.text = ""
-
-    def write(self, data):
-        self.text += data.decode()
-
-    def close(self): ...
 
 
 class Repository:
@@ -62,7 +51,7 @@ class Served:
     """The server with what tests ask of it."""
 
     def __init__(self, *repositories: Repository, mode: str, **options: object) -> None:
-        self.lines = Lines()
+        self.lines = KeptLines()
         paths = [str(each.path) for each in repositories]
         settings = {"model_repository": paths, "model_control_mode": mode, "repository_poll_secs": 0, **options}
         closed = {"allow_http": False, "allow_grpc": False, "allow_metrics": False}

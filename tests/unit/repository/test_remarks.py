@@ -1,7 +1,7 @@
 """Warnings that are said once."""
 
 from charonia.repository.remarks import Remarks
-from charonia.testing.control import kept_log
+from charonia.testing.log import kept_log
 
 
 def test_what_is_still_there_is_not_said_again_and_what_comes_back_is() -> None:

@@ -1,0 +1,25 @@
+"""A log whose lines are kept."""
+
+from charonia.observe.log import LogSettings, ServerLog
+
+
+class KeptLines:
+    """A sink that keeps what is written."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def write(self, data: bytes) -> None:
+        self.text += data.decode()
+
+    def close(self) -> None: ...
+
+    @property
+    def lines(self) -> list[str]:
+        return self.text.splitlines()
+
+
+def kept_log(**settings: object) -> tuple[ServerLog, KeptLines]:
+    """A log with these LogSettings, and where its lines go."""
+    lines = KeptLines()
+    return ServerLog(LogSettings(**settings), lines), lines  # type: ignore[arg-type]
