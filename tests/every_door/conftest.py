@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from charonia.api import Server
+from tests.every_door.bytes_doors import BYTES_DOORS
 from tests.every_door.doors import DOORS, open_door
 from tests.every_door.served import Gated
 
@@ -29,6 +30,15 @@ def door(request, server):
     opened = open_door(request.param, server)
     yield opened
     opened.close()
+
+
+@pytest.fixture(scope="module")
+def doors(server):
+    """Every door for tensors as plain bytes."""
+    opened = [door(server) for door in BYTES_DOORS]
+    yield opened
+    for door in opened:
+        door.close()
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from charonia.core.datatypes import DATATYPES
-from tests.every_door.bytes_doors import BYTES_DOORS, Ask, Block, Json, join_strings, widened
+from tests.every_door.bytes_doors import Ask, Block, Json, join_strings, widened
 from tests.models.repository import write_config
 
 MAX_RANK = 5
@@ -25,14 +25,6 @@ def lay_out(repository):
             dims = ", ".join(["-1"] * rank)
             write_config(repository, f"{name}_{rank}", IDENTITY.format(type=datatype.config_name, dims=dims))
             (repository / f"{name}_{rank}" / "1").mkdir()
-
-
-@pytest.fixture(scope="module")
-def doors(server):
-    opened = [door(server) for door in BYTES_DOORS]
-    yield opened
-    for door in opened:
-        door.close()
 
 
 # A model of scalars has the shape [1] for clients: rank 0 is refused, which another test looks at.

@@ -24,14 +24,6 @@ def lay_out(repository):
 
 
 @pytest.fixture(scope="module")
-def doors(server):
-    opened = [door(server) for door in BYTES_DOORS]
-    yield opened
-    for door in opened:
-        door.close()
-
-
-@pytest.fixture(scope="module")
 def threads():
     """One for each door, whose requests follow one another."""
     pools = [ThreadPoolExecutor(1) for _ in BYTES_DOORS]

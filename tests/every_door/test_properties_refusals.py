@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from charonia.core.datatypes import DATATYPES
-from tests.every_door.bytes_doors import BYTES_DOORS, Ask, Block
+from tests.every_door.bytes_doors import Ask, Block
 from tests.every_door.doors import RefusedError
 from tests.models import onnx_models
 from tests.models.repository import write_config
@@ -17,14 +17,6 @@ from tests.models.repository import write_config
 def lay_out(repository):
     onnx_models.save(onnx_models.add_sub("INT32"), repository, "add_sub")
     write_config(repository, "add_sub", "max_batch_size: 4")
-
-
-@pytest.fixture(scope="module")
-def doors(server):
-    opened = [door(server) for door in BYTES_DOORS]
-    yield opened
-    for door in opened:
-        door.close()
 
 
 def ints(name, rows, value):
