@@ -25,10 +25,8 @@ from charonia.engine.engine import Engine
 from charonia.engine.inproc import InprocClient
 from charonia.engine.model import ModelServices, ModelVersion
 from charonia.logs import open_log
-from charonia.observe.cpu import CpuMetrics
-from charonia.observe.gpu import open_gpu_metrics
+from charonia.metering import measures_gpus, open_metrics
 from charonia.observe.log import ServerLog
-from charonia.observe.metrics import Metrics, MetricWriter
 from charonia.observe.metrics_config import parse_metrics_config
 from charonia.options import ServerOptions
 from charonia.repository.control import RepositoryControl
@@ -37,7 +35,7 @@ from charonia.repository.lifecycle import ModelLifecycle
 from charonia.repository.loader import LoaderParts, ModelLoader
 from charonia.repository.operations import ModelOperations
 from charonia.repository.polling import Poller, RepositoryPolling
-from charonia.repository.readiness import server_ready
+from charonia.repository.readiness import readiness_table, server_ready
 from charonia.repository.remarks import Remarks
 from charonia.repository.source import ModelSource
 from charonia.repository.start import StartParts, StartReport, load_at_start
@@ -52,6 +50,8 @@ if TYPE_CHECKING:
 
 # What unloading may take after the last request is answered; it waits for a model's own finalize.
 _UNLOAD_S = 10.0
+# A look at a repository ends soon, unless its file system hangs.
+_POLL_S = 1.0
 
 
 class Server:
@@ -89,7 +89,15 @@ class Server:
         )
         self.engine = Engine(self.lifecycle)
         self.client = InprocClient(self.engine, self.clock)
-        self.metrics = self._make_metrics()
+        self.metrics = open_metrics(
+            options,
+            self._metrics_options,
+            [gpu.uuid for gpu in self._gpus],
+            lambda: self.models.loaded(),
+            lambda: self.ready,
+            self.clock,
+            self.log,
+        )
         self._loader = ModelLoader(self._loader_parts())
         self._remarks = Remarks(self.log)
         self._operations = ModelOperations(self.lifecycle, self._loader)
@@ -112,7 +120,7 @@ class Server:
                 TestingAids.of(os.environ).start_batching_at,
                 self.log,
                 self._metrics_options,
-                {f"gpu:{gpu.index}": gpu.uuid for gpu in self._gpus} if self._measures_gpus else {},
+                {f"gpu:{gpu.index}": gpu.uuid for gpu in self._gpus} if measures_gpus(options) else {},
             ),
             self._facts(),
             ConfigOptions(not options.disable_auto_complete_config, options.model_config_name, gpus=gpus),
@@ -129,21 +137,6 @@ class Server:
             log=self.log,
             custom_metrics=self.metrics.custom,
         )
-
-    def _make_metrics(self) -> Metrics:
-        options = self.options
-        interval_ns = int(options.metrics_interval_ms * 1e6)
-        parts: list[MetricWriter] = []
-        if options.allow_metrics and options.allow_cpu_metrics:
-            parts.append(CpuMetrics(self.clock, interval_ns))
-        if self._measures_gpus:
-            gpu = open_gpu_metrics([gpu.uuid for gpu in self._gpus], self.clock, interval_ns, self.log)
-            parts += [gpu] if gpu is not None else []
-        return Metrics(lambda: self.models.loaded(), lambda: self.ready, self._metrics_options, self.clock, parts)
-
-    @property
-    def _measures_gpus(self) -> bool:
-        return self.options.allow_metrics and self.options.allow_gpu_metrics
 
     @property
     def id(self) -> str:
@@ -254,6 +247,8 @@ class Server:
         unloaded = self.lifecycle.stop(unloading_s, self.time_to_stop_s)
         flushed = self._doors.close() if self._doors is not None else True
         self._timer.stop()
+        if self._poller is not None:
+            self._poller.join(_POLL_S)
         self.control.close()
         if unloaded:
             self.registry.close()
@@ -314,18 +309,6 @@ class Server:
             return
         with self._publishing:
             doors.publish(self.live, self.ready, readiness_table(self.models))
-
-
-def readiness_table(models: Directory[ModelVersion]) -> dict[tuple[str, str], tuple[bool, int]]:
-    """By (name, version), "" for the default version: whether it is ready, and where its instances wait."""
-    rows: dict[tuple[str, str], tuple[bool, int]] = {}
-    for name, model in models.models.items():
-        for entry in model.entries:
-            rows[name, ""] = (False, 0)
-            rows[name, "" if entry.version is None else str(entry.version)] = (False, 0)
-        for version in model.versions:  # the last one is the default
-            rows[name, version.version_text] = rows[name, ""] = (version.live_instances > 0, version.route)
-    return rows
 
 
 def _wants_network(options: ServerOptions) -> bool:

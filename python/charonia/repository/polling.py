@@ -151,6 +151,11 @@ class Poller:
         """Look no more. Returns at once; a look that is in work goes on."""
         self._stopping.set()
 
+    def join(self, timeout_s: float) -> None:
+        """Wait for the end of a look that is in work, after `stop`."""
+        if self._thread.ident is not None:
+            self._thread.join(timeout_s)
+
     def _run(self) -> None:
         try:
             while not self._stopping.wait(self._interval_s):

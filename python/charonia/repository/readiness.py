@@ -5,6 +5,8 @@
 
 from collections.abc import Iterable
 
+from charonia.engine.model import ModelVersion
+from charonia.repository.directory import Directory
 from charonia.repository.states import ModelRecord, State, V
 
 
@@ -31,3 +33,15 @@ def server_ready(*, live: bool, loaded: bool, exiting: bool, strict: bool, wante
             be chosen, whether it is ready.
     """
     return live and loaded and not exiting and (not strict or all(wanted))
+
+
+def readiness_table(models: Directory[ModelVersion]) -> dict[tuple[str, str], tuple[bool, int]]:
+    """What the wire answers from, by (name, version), "" for the default: ready, and where its instances wait."""
+    rows: dict[tuple[str, str], tuple[bool, int]] = {}
+    for name, model in models.models.items():
+        for entry in model.entries:
+            rows[name, ""] = (False, 0)
+            rows[name, "" if entry.version is None else str(entry.version)] = (False, 0)
+        for version in model.versions:  # the last one is the default
+            rows[name, version.version_text] = rows[name, ""] = (version.live_instances > 0, version.route)
+    return rows

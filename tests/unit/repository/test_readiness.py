@@ -1,14 +1,16 @@
-"""The truth tables of docs/readiness.md are what the code does."""
+"""The truth tables of docs/readiness.md are what the code does; the table that the wire answers from."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import product, takewhile
 from pathlib import Path
 
 import pytest
 
 from charonia.backends.python.restart import Deaths, RestartPolicy
-from charonia.repository.readiness import server_ready, version_ready
-from charonia.repository.states import State
+from charonia.repository.directory import Directory
+from charonia.repository.readiness import readiness_table, server_ready, version_ready
+from charonia.repository.states import ModelRecord, State, VersionRecord
 
 PAGE = Path(__file__).parents[3] / "docs" / "readiness.md"
 YES_NO = {"yes": (True,), "no": (False,), "any": (True, False)}
@@ -63,3 +65,31 @@ def test_deaths(row: list[str]) -> None:
     waits = [record.record() for _ in range(deaths)]
     assert (waits[-1] is None) is (gives_up == "yes")
     assert None not in waits[:-1]
+
+
+@dataclass
+class Loaded:
+    live_instances: int
+    route: int
+    version_text: str
+
+
+def test_the_table_of_the_wire_has_every_version_and_the_default() -> None:
+    models = {
+        "m": ModelRecord(
+            "m",
+            versions={
+                1: VersionRecord(1, State.READY, loaded=Loaded(1, 11, "1")),
+                2: VersionRecord(2, State.READY, loaded=Loaded(0, 12, "2")),
+                3: VersionRecord(3, State.UNAVAILABLE, "broken"),
+            },
+        ),
+        "unread": ModelRecord("unread", reason="no config"),
+    }
+    assert readiness_table(Directory.of(models)) == {
+        ("m", "1"): (True, 11),
+        ("m", "2"): (False, 12),
+        ("m", "3"): (False, 0),
+        ("m", ""): (False, 12),
+        ("unread", ""): (False, 0),
+    }
