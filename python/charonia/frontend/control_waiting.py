@@ -1,11 +1,11 @@
 """Control calls that wait (a load takes minutes): on threads of their own, so that the event loop never does."""
 
 import asyncio
-import contextlib
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TypeVar
 
@@ -57,22 +57,15 @@ class WaitingCalls:
             UnavailableError: too many are waiting already.
         """
         turn = self._join(model)
-        try:
+        with ExitStack() as taken:
+            taken.callback(self._leave, model)
             await turn.lock.acquire()
-            try:
-                await self._places.acquire()
-                try:
-                    done = self._started(work)
-                except BaseException:
-                    self._places.release()
-                    raise
-            except BaseException:
-                turn.lock.release()
-                raise
-        except BaseException:
-            self._leave(model)
-            raise
-        done.add_done_callback(partial(self._on_done, asyncio.get_running_loop(), model))
+            taken.callback(turn.lock.release)
+            await self._places.acquire()
+            taken.callback(self._places.release)
+            done = self._started(work)
+            give_back = taken.pop_all().close  # by the end of the work, and no more by the end of this call
+        done.add_done_callback(partial(self._on_done, asyncio.get_running_loop(), give_back))
         return await asyncio.wrap_future(done)
 
     def _join(self, model: str) -> _Turn:
@@ -93,15 +86,11 @@ class WaitingCalls:
         if not self._turns[model].calls:
             del self._turns[model]
 
-    def _on_done(self, loop: asyncio.AbstractEventLoop, model: str, done: "Future[T]") -> None:
+    @staticmethod
+    def _on_done(loop: asyncio.AbstractEventLoop, give_back: Callable[[], None], done: "Future[T]") -> None:
         """On the thread of the work."""
-        with contextlib.suppress(RuntimeError):  # the loop has ended: nobody waits any more
-            loop.call_soon_threadsafe(self._end, model)
-
-    def _end(self, model: str) -> None:
-        self._places.release()
-        self._turns[model].lock.release()
-        self._leave(model)
+        with suppress(RuntimeError):  # the loop has ended: nobody waits any more
+            loop.call_soon_threadsafe(give_back)
 
     def _started(self, work: Callable[[], T]) -> "Future[T]":
         done: Future[T] = Future()
