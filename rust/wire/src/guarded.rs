@@ -34,6 +34,7 @@ pub struct Guarded<S> {
     life: Arc<Life>,
     /// How long a head, or a frame, may take.
     patience: Duration,
+    rules: Rules,
     language: Language,
     late: Option<Pin<Box<Sleep>>>,
     farewell: Option<Pin<Box<Sleep>>>,
@@ -41,20 +42,20 @@ pub struct Guarded<S> {
 
 enum Language {
     /// So many bytes of HTTP/2's preface were seen, and nothing else.
-    Unknown(usize, Rules),
+    Unknown(usize),
     Http1(Head),
-    Http2(Box<Http2>),
+    Http2(Http2),
 }
 
 /// Whether the head of a request has begun: the number of those before it.
 #[derive(Default)]
 struct Head(Option<u64>);
 
+#[derive(Default)]
 struct Http2 {
     received: Frames,
     sent: Frames,
     in_headers: bool,
-    rules: Rules,
 }
 
 /// What a client may do between two answers.
@@ -122,8 +123,8 @@ impl Pings {
 
 impl Language {
     /// Look at what was received.
-    fn received(&mut self, mut bytes: &[u8], life: &Life) -> Result<(), &'static str> {
-        if let Self::Unknown(seen, _) = self {
+    fn received(&mut self, mut bytes: &[u8], life: &Life, rules: &mut Rules) -> Result<(), &'static str> {
+        if let Self::Unknown(seen) = self {
             let part = bytes.len().min(PREFACE.len() - *seen);
             if bytes[..part] != PREFACE[*seen..][..part] {
                 *self = Self::Http1(Head::default());
@@ -132,31 +133,23 @@ impl Language {
                 return Ok(());
             } else {
                 bytes = &bytes[part..];
-                self.become_http2();
+                *self = Self::Http2(Http2::default());
             }
         }
         match self {
-            Self::Unknown(..) => Ok(()),
+            Self::Unknown(_) => Ok(()),
             Self::Http1(head) => {
                 head.received(life);
                 Ok(())
             }
-            Self::Http2(http2) => http2.received(bytes, life.is_quiet()),
+            Self::Http2(http2) => http2.received(bytes, life.is_quiet(), rules),
         }
-    }
-
-    fn become_http2(&mut self) {
-        let Self::Unknown(_, rules) = self else { return };
-        let none = Rules { max_control_frames: 0, control_frames: 0, pings: None };
-        let rules = std::mem::replace(rules, none);
-        let (received, sent) = Default::default();
-        *self = Self::Http2(Box::new(Http2 { received, sent, in_headers: false, rules }));
     }
 
     /// Whether something has begun that should end soon.
     fn is_inside(&self, life: &Life) -> bool {
         match self {
-            Self::Unknown(seen, _) => *seen > 0,
+            Self::Unknown(seen) => *seen > 0,
             Self::Http1(head) => head.is_inside(life),
             Self::Http2(http2) => http2.received.is_inside() || http2.in_headers,
         }
@@ -177,20 +170,20 @@ impl Head {
 }
 
 impl Http2 {
-    fn received(&mut self, mut bytes: &[u8], quiet: bool) -> Result<(), &'static str> {
+    fn received(&mut self, mut bytes: &[u8], quiet: bool, rules: &mut Rules) -> Result<(), &'static str> {
         while let Some(frame) = self.received.next(&mut bytes) {
             if matches!(frame.kind, frames::HEADERS | frames::CONTINUATION) {
                 self.in_headers = frame.flags & frames::END_HEADERS == 0;
             }
-            self.rules.received(frame, quiet)?;
+            rules.received(frame, quiet)?;
         }
         Ok(())
     }
 
-    fn sent(&mut self, mut bytes: &[u8]) {
+    fn sent(&mut self, mut bytes: &[u8], rules: &mut Rules) {
         while let Some(frame) = self.sent.next(&mut bytes) {
             if matches!(frame.kind, frames::DATA | frames::HEADERS) {
-                self.rules.answered();
+                rules.answered();
             }
         }
     }
@@ -198,8 +191,8 @@ impl Http2 {
 
 impl<S> Guarded<S> {
     pub fn new(stream: S, life: &Arc<Life>, patience: Duration, rules: Rules) -> Self {
-        let language = Language::Unknown(0, rules);
-        Self { stream, life: Arc::clone(life), patience, language, late: None, farewell: None }
+        let (life, language) = (Arc::clone(life), Language::Unknown(0));
+        Self { stream, life, patience, rules, language, late: None, farewell: None }
     }
 
     /// Nothing came. An error when that has gone on for too long.
@@ -217,7 +210,7 @@ impl<S> Guarded<S> {
         let Language::Http2(http2) = &mut self.language else { return };
         for slice in slices {
             let part = slice.len().min(count);
-            http2.sent(&slice[..part]);
+            http2.sent(&slice[..part], &mut self.rules);
             count -= part;
         }
     }
@@ -266,7 +259,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Guarded<S> {
             // A head has its time as a whole, a frame from each part to the next.
             this.late = None;
         }
-        match this.language.received(&buffer.filled()[before..], &this.life) {
+        match this.language.received(&buffer.filled()[before..], &this.life, &mut this.rules) {
             Ok(()) => Poll::Ready(Ok(())),
             Err(why) => {
                 buffer.set_filled(before);
