@@ -53,7 +53,7 @@ def _decode(source: bytes, file: str) -> str:
         ConfigError: this is certainly no config.pbtxt, so that its first odd character would be the wrong complaint.
     """
     if len(source) > LIMIT_BYTES:
-        message = f"this has {len(source)} bytes, more than the {LIMIT_BYTES} that a configuration may have"
+        message = f"this has at least {len(source)} bytes, more than the {LIMIT_BYTES} that a configuration may have"
         raise _refusal(file, message, "is it a model file under this name? Large data belongs into files beside it")
     if source.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise _refusal(file, "this is UTF-16 text", "save the file as UTF-8 text")

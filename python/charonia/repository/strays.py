@@ -108,7 +108,7 @@ def _folder(path: Path, entry: "os.DirEntry[str]", has_versions: bool) -> Iterab
 
 def _beside(path: Path, entry: "os.DirEntry[str]", versions: Entries) -> Iterable[Finding]:
     """With version folders that hold the same, or anything, the file is only left over."""
-    if versions and (not is_surely_model(entry.name) or (Path(versions[-1].path) / entry.name).exists()):
+    if versions and (not is_surely_model(entry.name) or os.path.exists(Path(versions[-1].path) / entry.name)):
         return
     into = path / (versions[-1].name if versions else "1") / entry.name
     where = "beside the version folders" if versions else "in the model's folder itself"
@@ -125,7 +125,7 @@ def _configs(path: Path, entries: Entries, versions: Entries) -> Iterable[Findin
             yield _warning(entry.path, message, _config_remedy(entry.name))
     for version in versions:
         inner = Path(version.path) / CONFIG_FILE
-        if inner.is_file():
+        if os.path.isfile(inner):
             message = "this file is ignored: the configuration is read from the folder above"
             remedy = f"remove it; '{path / CONFIG_FILE}' counts" if has_config else f"move it to '{path / CONFIG_FILE}'"
             yield _warning(str(inner), message, remedy)
