@@ -12,6 +12,9 @@ def missing_file(model: str, path: Path, model_dir: Path, version_dir: Path) -> 
     """The error for a model whose file should be at `path`, somewhere below `version_dir`."""
     shown = path.relative_to(version_dir) if path.is_relative_to(version_dir) else path
     missing = f"model '{model}' has no '{shown}' in '{version_dir}'"
+    if version_dir.is_dir() and not os.access(version_dir, os.R_OK | os.X_OK):
+        remedy = f"open it for the user that the server runs as, for example by chmod a+rx '{version_dir}'"
+        return NotFoundError(f"{missing}: the folder can't be read; {remedy}")
     if path.is_symlink():
         target = os.readlink(path)
         return NotFoundError(f"{missing}: it is a link to '{target}', where no file is; put the file there, or here")

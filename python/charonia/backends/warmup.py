@@ -121,7 +121,9 @@ def _sample(config: ModelConfig, warmup: ModelWarmup, model_dir: Path) -> Warmup
     specs = {spec.name: spec for spec in io_specs(config)[0]}
     missing = [name for name, spec in specs.items() if name not in warmup.inputs and not spec.optional]
     if missing:
-        raise InvalidArgumentError(f"{_who(config, warmup)} has no data for input '{missing[0]}'")
+        surplus = sorted(set(warmup.inputs) - set(specs))
+        told = f"; it has some for '{surplus[0]}', which is no input" if surplus else ""
+        raise InvalidArgumentError(f"{_who(config, warmup)} has no data for input '{missing[0]}'{told}")
     # Inputs that the configuration does not list may be control inputs: they are sent as they are.
     names = [name for name in specs if name in warmup.inputs] + sorted(set(warmup.inputs) - set(specs))
     tensors = [_tensor(config, warmup, name, specs.get(name), model_dir) for name in names]

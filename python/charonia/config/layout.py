@@ -63,6 +63,10 @@ def explain_no_backend(name: str, layout: Layout) -> tuple[str, str]:
         if len(alike) == 1 and rule.filename not in alike:
             rename = f"rename '{shown}/{alike[0]}' to '{rule.filename}'"
             return message, f"{rename}, or write a config.pbtxt with {_both(rule.backend, alike[0])}"
+    folder = layout.path / layout.version
+    if folder.is_dir() and not os.access(folder, os.R_OK | os.X_OK):
+        remedy = f"make it readable for the user that the server runs as, for example by chmod a+rx '{folder}'"
+        return f"{message}, and '{shown}' can't be read", remedy
     held = _listed([*layout.files, *layout.folders]) if layout.files or layout.folders else "nothing"
     return (
         f"{message}, and '{shown}' holds {held}",

@@ -16,6 +16,7 @@ _INT_RANGES = {
     FieldDescriptor.CPPTYPE_INT64: (-(2**63), 2**63 - 1),
     FieldDescriptor.CPPTYPE_UINT64: (0, 2**64 - 1),
 }
+_VARIES = "write -1 for a size that varies"
 _FLOATS = (FieldDescriptor.CPPTYPE_FLOAT, FieldDescriptor.CPPTYPE_DOUBLE)
 _BOOLS = {"true": True, "True": True, "t": True, "1": True, "false": False, "False": False, "f": False, "0": False}
 
@@ -60,7 +61,7 @@ def _integer(field: FieldDescriptor, scalar: Scalar, low: int, high: int) -> int
         _wrong(field, "a whole number", scalar, "remove the quotes" if _whole(scalar.data.decode("latin-1")) else "")
     number = _whole(scalar.text)
     if number is None:
-        _wrong(field, "a whole number", scalar)
+        _wrong(field, "a whole number", scalar, _VARIES if field.name == "dims" and scalar.text.isidentifier() else "")
     if not low <= number <= high:
         _wrong(field, f"a whole number from {low} to {high}", scalar)
     return number

@@ -1,10 +1,14 @@
 """What is said of a version folder without the model's file."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from charonia.backends.missing_file import missing_file
+from charonia.backends.onnxruntime.files import model_file
+from charonia.config.schema import ModelConfig
+from charonia.core.errors import NotFoundError
 
 
 @pytest.fixture
@@ -34,6 +38,23 @@ def test_a_name_that_begins_with_the_version_folder_is_corrected(version: Path) 
     assert said(version, "1/model.onnx").endswith(
         'set default_model_filename: "model.onnx": it is relative to the version folder'
     )
+
+
+def test_a_folder_that_may_not_be_entered(version: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.access", lambda path, mode: path != version)
+    assert (
+        f"the folder can't be read; open it for the user that the server runs as, for example by chmod a+rx '{version}'"
+        in said(version)
+    )
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+@pytest.mark.parametrize("mode", [0o000, 0o400])
+def test_a_folder_that_may_not_be_entered_is_told_by_the_finder(version: Path, mode: int) -> None:
+    (version / "model.onnx").touch()
+    version.chmod(mode)
+    with pytest.raises(NotFoundError, match="the folder can't be read"):
+        model_file(ModelConfig(name="m"), version.parent, version)
 
 
 def test_an_empty_folder(version: Path) -> None:

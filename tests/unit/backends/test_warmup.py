@@ -101,7 +101,11 @@ def test_reshape_and_no_batch_dimension(tmp_path: Path) -> None:
         (_input(""), "input 'X' says none of zero_data"),
         (_input('input_data_file: "none.bin"'), "reads its data from '.*none.bin', and there is no such file"),
         (_input('input_data_file: "short.bin"'), "input 'X' needs 8 bytes, '.*short.bin' has 6"),
-        ("", "has no data for input 'X'"),
+        ("", "has no data for input 'X'$"),
+        (
+            'inputs { key: "Z" value { dims: 2 zero_data: true } }',
+            "no data for input 'X'; it has some for 'Z', which is no",
+        ),
         (_input() + "batch_size: 5", "has batch_size 5, expected at most 4: max_batch_size is 4"),
     ],
 )

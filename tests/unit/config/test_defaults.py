@@ -11,7 +11,7 @@ from google.protobuf import text_format
 from charonia.config.defaults import fill_backend, normalize
 from charonia.config.findings import Completion
 from charonia.config.instance_groups import fill_instance_groups
-from charonia.config.layout import Layout
+from charonia.config.layout import Layout, explain_no_backend, read_layout
 from charonia.config.pbtxt import parse_pbtxt
 from charonia.config.schema import ModelConfig
 
@@ -231,3 +231,13 @@ def test_when_nothing_tells_the_backend(text: str, lies: Layout, expected: str) 
     document = parse_pbtxt(text, "c")
     _, (finding,) = fill_backend(document.config, "m", lies, document.places)
     assert f"{finding.message}; {finding.remedy}" == expected
+
+
+def test_a_version_folder_that_can_not_be_read_is_not_said_to_be_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "m/1").mkdir(parents=True)
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    message, remedy = explain_no_backend("m", read_layout(tmp_path / "m"))
+    assert message == f"{NOTHING}, and 'm/1' can't be read"
+    assert remedy.endswith(f"chmod a+rx '{tmp_path}/m/1'")

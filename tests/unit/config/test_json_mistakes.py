@@ -64,7 +64,7 @@ FIELDS = [
     ('{"max_batch_size": true}', "o:1:20: max_batch_size: 'max_batch_size' takes a whole number, got true"),
     ('{"max_batch_size": []}', "o:1:2: max_batch_size: 'max_batch_size' of ModelConfig takes one value, not a list; write the value without brackets"),
     ('{"max_batch_size": 1,\n "maxBatchSize": 1}', "o:2:2: max_batch_size: 'max_batch_size' is set twice in ModelConfig, first on line 1; keep one of them"),
-    ('{"input": [{"dims": [1, null]}]}', "o:1:25: input[0].dims[1]: 'dims' takes a whole number, got null"),
+    ('{"input": [{"dims": [1, null]}]}', "o:1:25: input[0].dims[1]: 'dims' takes a whole number, got null; write -1 for a size that varies"),
     ('{"input": [{"dims": [1, [2]]}]}', "o:1:25: input[0].dims[1]: 'dims' takes a whole number, got a list"),
     ('{"input": ["x"]}', "o:1:12: input: 'input' of ModelConfig takes a block, got \"x\"; write input { … }, whose fields are "
      "name, data_type, format, dims, reshape, is_shape_tensor, allow_ragged_batch, optional, is_non_linear_format_io"),

@@ -50,6 +50,7 @@ ONE = {
     "max_batch_size: 08": "c:1:17: 'max_batch_size' takes a whole number, got 08",
     "max_batch_size: eight": "c:1:17: 'max_batch_size' takes a whole number, got eight",
     'max_batch_size: "8"': "c:1:17: 'max_batch_size' takes a whole number, got \"8\"; remove the quotes",
+    "input { dims: [ None, 4 ] }": "c:1:17: 'dims' takes a whole number, got None; write -1 for a size that varies",
     "max_batch_size: [ 8 ]": "c:1:1: 'max_batch_size' of ModelConfig takes one value, not a list; write the value without brackets",
     "max_batch_size { }": "c:1:16: 'max_batch_size' of ModelConfig takes a plain value, not '{ … }'; write max_batch_size: …",
     "name: m": "c:1:7: 'name' takes text in quotes, got m; write \"m\"",

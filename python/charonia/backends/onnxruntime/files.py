@@ -1,5 +1,6 @@
 """Finding the `.onnx` file of a model version."""
 
+import os
 from pathlib import Path
 
 from charonia.backends.missing_file import missing_file
@@ -16,8 +17,9 @@ def model_file(config: ModelConfig, model_dir: Path, version_dir: Path) -> Path:
     """
     filename = config.default_model_filename or DEFAULT_FILENAME
     path = version_dir / filename
-    if path.is_dir():
+    # Not `path.is_dir()`, which raises for a folder that may not be entered.
+    if os.path.isdir(path):
         path = path / DEFAULT_FILENAME
-    if path.is_file():
+    if os.path.isfile(path):
         return path
     raise missing_file(config.name, path, model_dir, version_dir)

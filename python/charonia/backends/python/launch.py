@@ -50,7 +50,7 @@ def find_files(context: ModelContext, backend_file: Path | None) -> ModelFiles:
             backend_file, f"{context.config.backend}_backend", (backend_file.parent,), context.version_dir
         )
     path = context.version_dir / (context.config.default_model_filename or DEFAULT_MODEL_FILE)
-    if not path.is_file():
+    if not os.path.isfile(path):  # `path.is_file()` raises for a folder that may not be entered
         raise missing_file(context.name, path, context.model_dir, context.version_dir)
     folders = tuple(dict.fromkeys((path.parent, context.version_dir, context.model_dir)))
     return ModelFiles(path, str(context.version), folders, context.version_dir)
