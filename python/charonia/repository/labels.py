@@ -53,15 +53,15 @@ def _wrong_count(output: "ModelOutput", labels: int) -> str:
 def _lines(model: str, output: str, model_dir: Path, filename: str) -> tuple[str, ...]:
     who = f"model '{model}', output '{output}': label_filename '{filename}'"
     path = model_dir / filename
-    if not path.resolve().is_relative_to(model_dir.resolve()):
-        raise InvalidArgumentError(f"{who} lies outside the model's folder '{model_dir}'")
     try:
+        if not path.resolve().is_relative_to(model_dir.resolve()):
+            raise InvalidArgumentError(f"{who} lies outside the model's folder '{model_dir}'")
         return tuple(read_regular(path).decode("utf-8").splitlines())
     except FileNotFoundError:
         raise InvalidArgumentError(
             f"{who} can't be read: there is no '{path}'{_elsewhere(model_dir, filename)}"
         ) from None
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, RuntimeError, ValueError) as error:  # also a link in a circle, a name that is none, no text
         raise InvalidArgumentError(f"{who} can't be read: {error}") from None
 
 

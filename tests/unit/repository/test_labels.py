@@ -38,3 +38,10 @@ def test_a_pipe_keeps_nobody_waiting(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "labels.txt")
     with pytest.raises(InvalidArgumentError, match=r"can't be read: .*a pipe"):
         read_labels(config("labels.txt"), tmp_path)
+
+
+@pytest.mark.parametrize("name", ["circle", "a\0b"])
+def test_a_link_in_a_circle_and_a_name_that_is_none(tmp_path: Path, name: str) -> None:
+    (tmp_path / "circle").symlink_to("circle")
+    with pytest.raises(InvalidArgumentError, match="can't be read"):
+        read_labels(config(name), tmp_path)
