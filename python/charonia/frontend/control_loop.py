@@ -8,7 +8,6 @@ import asyncio
 import contextlib
 import threading
 import time
-import traceback
 from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeGuard, cast
 
@@ -106,7 +105,6 @@ class ControlLoop:
         try:
             run()
         except BaseException as error:
-            self._log.error(f"thread {name} died: {traceback.format_exc()}")
             self._on_death(name, error)
 
     def _take(self) -> None:

@@ -1,16 +1,9 @@
 import pytest
 
-from charonia.control.handlers import Handlers
 from charonia.core.log import SilentLog
-from charonia.testing.control import FakeControl
-from charonia.testing.log import kept_log
-from charonia.testing.models import example_directory, example_models
+from tests.unit.control.conftest import control, handlers, models, server, server_log
 
-
-class FakeServer:
-    id = "triton"
-    live = True
-    ready = True
+__all__ = ["control", "handlers", "models", "server", "server_log"]
 
 
 class RecordingLog(SilentLog):
@@ -19,32 +12,6 @@ class RecordingLog(SilentLog):
 
     def error(self, message, below=""):
         self.errors.append(message)
-
-
-@pytest.fixture
-def control():
-    return FakeControl()
-
-
-@pytest.fixture
-def server_log():
-    return kept_log()[0]
-
-
-@pytest.fixture
-def server():
-    return FakeServer()
-
-
-@pytest.fixture
-def models():
-    return example_models()
-
-
-@pytest.fixture
-def handlers(server, models, control, server_log):
-    directory = example_directory(models)
-    return Handlers.over(server, lambda: directory, control, server_log)
 
 
 @pytest.fixture
