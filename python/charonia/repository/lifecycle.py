@@ -2,7 +2,8 @@
 
 A new load of a served model happens beside the old versions, which serve until all new ones are ready; then one
 publication switches over, and the old ones are stopped once their requests are answered. Operations on one model come
-one after the other (`operations.py` sees to it); those on different models may come at the same time.
+one after the other (`operations.py` sees to it); those on different models may come at the same time. What the log
+tells is in the index already.
 """
 
 import threading
@@ -107,9 +108,9 @@ class ModelLifecycle(Generic[V]):
             attempts = [
                 begun(self._models[n], plan) for n, plan in plans.items() if not isinstance(plan, CharoniaError)
             ]
+        self._publication.show()
         for name, error in refused.items():
             log_errors(self._log.about(name), f"failed to load '{name}'", error)
-        self._publication.show()
         try:
             self._run(attempts)
         finally:
@@ -149,8 +150,8 @@ class ModelLifecycle(Generic[V]):
             self._touched.add(name)
         if not records:
             return  # it was replaced or unloaded meanwhile
-        self._log.about(name).error(f"model '{name}' version {records[0].version} is UNAVAILABLE from now on: {reason}")
         self._publication.show()
+        self._log.about(name).error(f"model '{name}' version {records[0].version} is UNAVAILABLE from now on: {reason}")
         loaded.retire()
         loaded.stop(_CONDEMNED_STOP_S)
 
@@ -241,9 +242,6 @@ class ModelLifecycle(Generic[V]):
         self._condemn_dead(attempt)
 
     def _give_up(self, attempt: Attempt[V]) -> None:
-        log = self._log.about(attempt.name)
-        for version, error in sorted(attempt.failures.items()):
-            log_errors(log, f"failed to load '{attempt.name}' version {version}", error)
         for update in attempt.updates:
             update.discard()
         with self._lock:
@@ -252,6 +250,9 @@ class ModelLifecycle(Generic[V]):
                 record.state, record.reason = State.UNAVAILABLE, "unloaded: another version of the model failed to load"
             self._touched.add(attempt.name)
         self._publication.announce()
+        log = self._log.about(attempt.name)
+        for version, error in sorted(attempt.failures.items()):
+            log_errors(log, f"failed to load '{attempt.name}' version {version}", error)
         self._retirement.begin(attempt.name, loaded)
 
     def _condemn_dead(self, attempt: Attempt[V]) -> None:
@@ -267,9 +268,9 @@ class ModelLifecycle(Generic[V]):
             if record.state is State.UNLOADING:
                 record.state, record.reason = State.UNAVAILABLE, UNLOADED
             self._touched.add(name)
+        self._publication.announce()
         if ended and first:
             self._log.about(name).info(f"successfully unloaded '{name}' version {record.version}")
-        self._publication.announce()
 
     def _publish(self) -> None:
         with self._lock:

@@ -533,3 +533,45 @@ def test_the_stop_does_not_wait_longer_than_it_may_for_a_load(lifecycle: ModelLi
     assert "stop" in other.calls
     go_on.set()
     thread.join(PATIENCE_S)
+
+
+class Witness(SilentLog):
+    """Notes with each line what the index says at that moment."""
+
+    def __init__(self) -> None:
+        self.states: dict[str, list[tuple[State | None, str]]] = {}
+        self.index: Callable[[], Sequence[IndexEntry]] = tuple
+        self.unloaded = threading.Event()
+
+    def about(self, model: str) -> "Witness":
+        return self
+
+    def info(self, message: str) -> None:
+        self.states[message] = [(entry.state, entry.reason) for entry in self.index()]
+        if message.startswith("successfully unloaded"):
+            self.unloaded.set()
+
+    def error(self, message: str, below: str = "") -> None:
+        self.info(message)
+
+
+def test_what_the_log_tells_is_in_the_index_already() -> None:
+    witness = Witness()
+    lifecycle: ModelLifecycle[FakeVersion] = ModelLifecycle(witness)
+    lifecycle.know(["m"], {})
+    witness.index = lambda: lifecycle.directory.index()
+    lifecycle.load({"m": InvalidArgumentError("no")})
+    lifecycle.load(plan(load=fails("broken")))
+    lifecycle.load(plan())
+    lifecycle.unload("m")
+    assert witness.unloaded.wait(PATIENCE_S)
+    lifecycle.load(plan())
+    lifecycle.condemn("m", lifecycle.find("m"), "dead")
+    told = {line: states for line, states in witness.states.items() if not line.startswith("loading")}
+    assert told == {
+        "failed to load 'm': no": [(State.UNAVAILABLE, "no")],
+        "failed to load 'm' version 1: broken": [(State.UNAVAILABLE, "broken")],
+        "successfully loaded 'm'": [(State.READY, "")],
+        "successfully unloaded 'm' version 1": [(State.UNAVAILABLE, "unloaded")],
+        "model 'm' version 1 is UNAVAILABLE from now on: dead": [(State.UNAVAILABLE, "dead")],
+    }
