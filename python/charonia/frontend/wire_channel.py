@@ -44,8 +44,8 @@ class WireChannel:
             if reply.final:
                 self._forget(call.key)
             if reply.error is not None:
-                admitted = reply.request.admission is not None
-                failures.append((call, reply.error.code, _encodable(str(reply.error)), admitted))
+                accepted = reply.request.queue_start_ns != 0  # an inference failed, not a request that was refused
+                failures.append((call, reply.error.code, _encodable(str(reply.error)), accepted))
                 continue
             try:
                 answers.append(_answer(call, reply))

@@ -62,8 +62,8 @@ class RepositoryControl:
     def _refuse_unless_explicit(self, action: str, name: str) -> None:
         if self._mode != "explicit":
             raise UnavailableError(
-                f"can't {action} model '{shown(name)}': explicit model load / unload is not allowed if polling is "
-                f"enabled or models are loaded at the start only (this server has --model-control-mode={self._mode}); "
+                "explicit model load / unload is not allowed if polling is enabled or models are loaded at the start "
+                f"only: can't {action} model '{shown(name)}', this server has --model-control-mode={self._mode}; "
                 "--model-control-mode=explicit allows it"
             )
 

@@ -42,8 +42,8 @@ pub struct RequestedOutput {
     pub name: String,
     /// How many top classes to answer instead of the tensor; 0 for the tensor.
     pub classification: u32,
-    /// HTTP's `binary_data`; None follows the request's default.
-    pub binary: Option<bool>,
+    /// HTTP's `binary_data`.
+    pub binary: bool,
     /// The other parameters.
     pub parameters: Parameters,
 }
@@ -61,7 +61,7 @@ pub struct ParsedCall {
     pub inputs: Vec<InputTensor>,
     /// In the request's order, duplicates kept.
     pub outputs: Vec<RequestedOutput>,
-    /// Outputs are answered as binary unless they say otherwise (HTTP only).
+    /// Outputs that are not asked for by name are answered as binary (HTTP only).
     pub binary_default: bool,
     /// A raw binary request: one input, whose name, datatype and shape come from the model's config.
     pub raw: bool,
@@ -73,7 +73,7 @@ impl ParsedCall {
     /// Whether the answer to output `name` is binary (HTTP only).
     pub fn wants_binary(&self, name: &str) -> bool {
         let requested = self.outputs.iter().find(|output| output.name == name);
-        requested.and_then(|output| output.binary).unwrap_or(self.binary_default)
+        requested.map_or(self.binary_default, |output| output.binary)
     }
 }
 

@@ -34,7 +34,7 @@ pub struct Response {
 pub struct Failure {
     pub code: Code,
     pub message: String,
-    /// Of an inference that was admitted to its model, and not of a request that was refused.
+    /// Of an inference that its model's queue had accepted, and not of a request that was refused.
     pub of_inference: bool,
 }
 

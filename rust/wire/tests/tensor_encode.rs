@@ -79,7 +79,7 @@ fn binary_outputs_are_announced_and_handed_through() {
         output("B", DataType::Fp32, &[1], second.clone()),
         output("E", DataType::Fp32, &[0], Bytes::new()),
     ];
-    let as_json = RequestedOutput { name: "J".to_owned(), binary: Some(false), ..RequestedOutput::default() };
+    let as_json = RequestedOutput { name: "J".to_owned(), binary: false, ..RequestedOutput::default() };
     let request = ParsedCall { binary_default: true, outputs: vec![as_json], ..ParsedCall::default() };
     let encoded = encode_response(&request, &response(outputs)).unwrap();
     let expected = concat!(

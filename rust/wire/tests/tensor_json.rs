@@ -45,6 +45,11 @@ fn with_member(member: &str) -> String {
 }
 
 #[test]
+fn a_byte_order_mark_is_passed_over() {
+    assert!(accepted("\u{feff}{\"inputs\":[]}").inputs.is_empty());
+}
+
+#[test]
 fn a_whole_request() {
     let call = accepted(
         r#" { "id" : "abc", "parameters": {"priority": 3, "note": "hé", "ratio": 0.5, "on": true, "binary_data_output": true},
@@ -67,9 +72,9 @@ fn a_whole_request() {
     assert_eq!(a.parameters, [("p".to_owned(), Parameter::Int(1))]);
     assert_eq!((b.datatype, b.shape.len(), &b.data[..]), (DataType::Fp64, 0, &0.1_f64.to_le_bytes()[..]));
     let [y, z] = &call.outputs[..] else { panic!("two outputs") };
-    assert_eq!((&*y.name, y.classification, y.binary), ("Y", 2, Some(false)));
+    assert_eq!((&*y.name, y.classification, y.binary), ("Y", 2, false));
     assert_eq!(y.parameters, [("q".to_owned(), Parameter::String("r".into()))]);
-    assert_eq!((&*z.name, z.classification, z.binary), ("Z", 0, None));
+    assert_eq!((&*z.name, z.classification, z.binary), ("Z", 0, false));
 }
 
 #[test]
@@ -384,7 +389,7 @@ fn broken_json() {
         r#"{"inputs":[],"a":tru}"#,
         r#"{"inputs":[],"a":nul}"#,
         "{\"inputs\":[],\"a\":\"",
-        "\u{feff}{\"inputs\":[]}",
+        "\u{feff}\u{feff}{\"inputs\":[]}",
         "{\"inputs\":[]}\0",
     ];
     for json in broken {

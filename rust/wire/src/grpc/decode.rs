@@ -150,7 +150,7 @@ fn read_output(output: InferRequestedOutput) -> Result<RequestedOutput, Failure>
     if let Some(at) = parameters.iter().position(|(key, _)| key == "classification") {
         classification = read_classification(&name, &parameters.swap_remove(at).1)?;
     }
-    Ok(RequestedOutput { name, classification, binary: None, parameters })
+    Ok(RequestedOutput { name, classification, binary: false, parameters })
 }
 
 fn read_classification(output: &str, value: &Parameter) -> Result<u32, Failure> {

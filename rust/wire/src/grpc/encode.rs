@@ -62,15 +62,18 @@ fn check_outputs(response: &Response) -> Result<(), Failure> {
     response.outputs.iter().try_for_each(|output| tensor::check_output(response, output))
 }
 
-/// The error of one request of a stream: the stream goes on, and the id tells whose error it is.
-pub fn streamed_failure(failure: &Failure, id: &str) -> Framed {
-    let inner = string_len(3, id);
-    let length = string_len(1, &failure.message) + delimited_len(2, inner);
+/// The error of one request of a stream: the stream goes on, and the id tells whose error it is. The error of an inference
+/// also says whose model failed, and that nothing follows.
+pub fn streamed_failure(failure: &Failure, model: &str, id: &str) -> Framed {
+    let whose = Response { model_name: model.to_owned(), is_final: true, ..Response::default() };
+    let (whose, flag) = if failure.of_inference { (whose, Some(true)) } else { (Response::default(), None) };
+    let sizes = Sizes::of(&whose, id, flag);
+    let length = string_len(1, &failure.message) + delimited_len(2, sizes.message);
     // Only a message of 4 GiB could fail here.
     let mut writer = Writer::new(length, length).unwrap_or_default();
     put_string(&mut writer.head, 1, &failure.message);
-    put_delimited_head(&mut writer.head, 2, inner);
-    put_string(&mut writer.head, 3, id);
+    put_delimited_head(&mut writer.head, 2, sizes.message);
+    put_response(&mut writer, &whose, id, flag, &sizes);
     writer.finish()
 }
 

@@ -69,14 +69,13 @@ fn serving(table: &Published) -> HealthCheckResponse {
     HealthCheckResponse { status: status.into() }
 }
 
-/// The table's key for a version as the client wrote it; "" is the server's choice, and so is -1.
+/// The table's key for a version as the client wrote it; "" is the server's choice.
 fn version_key(version: &str) -> Result<&str, Failure> {
     match version.parse::<i64>() {
-        Ok(-1) => Ok(""),
-        Ok(_) => Ok(version),
+        Ok(0..) => Ok(version),
         Err(_) if version.is_empty() => Ok(version),
-        Err(_) => {
-            let message = format!("model version '{version}' is no number: version should be an integral value > 0");
+        Ok(_) | Err(_) => {
+            let message = format!("model version '{version}' is no version: version should be an integral value > 0");
             Err(Failure::new(Code::INVALID_ARGUMENT, message))
         }
     }

@@ -149,7 +149,7 @@ impl ReplySink for StreamSink {
         };
         let answer = framed.or_else(|failure| match self.ends_at_error && failure.of_inference {
             true => Err(failure),
-            false => Ok(encode::streamed_failure(&failure, id)),
+            false => Ok(encode::streamed_failure(&failure, &request.parsed.model_name, id)),
         });
         wakes.add(&self.courier, self.slot.fill(answer));
     }

@@ -111,23 +111,25 @@ fn write_all<W: Write>(mut encoder: W, pieces: &[Bytes], finish: fn(W) -> std::i
     finish(encoder).unwrap_or_default().into()
 }
 
-/// The coding that the client prefers among ours; None for none, also when it accepts anything (`*`).
+/// The coding that the client prefers among ours, the first one of those it likes best; None for none, also when it likes
+/// `identity` best or accepts anything (`*`).
 pub fn accepted(headers: &HeaderMap) -> Option<Coding> {
-    let mut best: Option<(f32, Coding)> = None;
+    let mut best = (0.0, None);
     for value in headers.get_all(ACCEPT_ENCODING) {
         for offer in value.to_str().unwrap_or_default().split(',') {
             let (name, quality) = parse_offer(offer);
             let coding = match name.to_ascii_lowercase().as_str() {
-                "gzip" | "x-gzip" => Coding::Gzip,
-                "deflate" => Coding::Deflate,
+                "gzip" | "x-gzip" => Some(Coding::Gzip),
+                "deflate" => Some(Coding::Deflate),
+                "identity" => None,
                 _ => continue,
             };
-            if quality > best.map_or(0.0, |(quality, _)| quality) {
-                best = Some((quality, coding));
+            if quality > best.0 {
+                best = (quality, coding);
             }
         }
     }
-    best.map(|(_, coding)| coding)
+    best.1
 }
 
 /// `name` or `name;q=0.5`.
@@ -153,6 +155,10 @@ mod tests {
             ("gzip;q=0", None),
             ("br, *", None),
             ("identity", None),
+            ("identity, gzip", None),
+            ("gzip, identity", Some(Coding::Gzip)),
+            ("gzip;q=0.5, identity", None),
+            ("identity;q=0.5, deflate;q=0.6", Some(Coding::Deflate)),
         ];
         for (value, expected) in cases {
             let headers: HeaderMap = [(ACCEPT_ENCODING, value.parse().unwrap())].into_iter().collect();

@@ -80,6 +80,9 @@ async fn decode(
     limits: RequestLimits,
 ) -> Result<ParsedCall, Answer> {
     let total = bytes.len();
+    if json_length == Some(0) {
+        return Ok(tensor::decode_raw_request(&target.model, &target.version, bytes));
+    }
     let json_length = json_length.unwrap_or(total);
     if json_length > total {
         let message = format!(
@@ -88,9 +91,6 @@ async fn decode(
             target.model
         );
         return Err(answer::error(Code::INVALID_ARGUMENT, &message));
-    }
-    if json_length == 0 && total > 0 {
-        return Ok(tensor::decode_raw_request(&target.model, &target.version, bytes));
     }
     let work = move || tensor::decode_request(&target.model, &target.version, &bytes, json_length, limits);
     Ok(offload(json_length, work).await)

@@ -15,6 +15,9 @@ use crate::reply::Failure;
 /// What models must not be sent by clients.
 const RESERVED_PREFIX: &str = "triton_";
 
+/// Some clients of Windows write it before their JSON.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// The largest item of any datatype, for bytes whose datatype is not known yet.
 const WIDEST_ITEM: usize = 8;
 
@@ -32,7 +35,8 @@ pub fn decode_request(
     let mut call = empty_call(model_name, model_version);
     let json = &body[..json_length.min(body.len())];
     let tail = body.slice(json.len()..);
-    call.defect = fill(&mut call, model_name, Scanner::new(json, limits), tail).err();
+    let text = json.strip_prefix(BYTE_ORDER_MARK).unwrap_or(json);
+    call.defect = fill(&mut call, model_name, Scanner::new(text, limits), tail).err();
     call
 }
 
@@ -215,7 +219,7 @@ fn output(scanner: &mut Scanner<'_>) -> Result<RequestedOutput, Fault> {
     }
     let name = name.ok_or_else(|| Fault::new(start, "'name' is missing"))?;
     let mut parameters = parameters.unwrap_or_default();
-    let binary = take_bool(&mut parameters, "binary_data", start)?;
+    let binary = take_bool(&mut parameters, "binary_data", start)?.unwrap_or(false);
     let classification = take_classification(&mut parameters, start)?;
     Ok(RequestedOutput { name, classification, binary, parameters })
 }
