@@ -26,6 +26,8 @@ Readiness = Mapping[tuple[str, str], tuple[bool, int]]
 _FLUSH_S = 1.0
 # The control plane may be in the middle of an import or of an answer; beyond this it is left behind.
 _JOIN_S = 5.0
+# The same once the exit time-out is over: a load that hangs will not end now.
+_LATE_JOIN_S = 0.5
 
 
 class Doors:
@@ -138,15 +140,20 @@ class Doors:
         finally:
             self._ingress.stop()
 
-    def close(self) -> bool:
-        """End the threads, after `drain` and after the models were told to stop. False if an answer was cut off."""
+    def close(self, in_time: bool) -> bool:
+        """End the threads, after `drain` and after the models were told to stop. False if an answer was cut off.
+
+        Args:
+            in_time: whether all went well so far; if not, what hangs is left behind sooner.
+        """
+        patience_s = _JOIN_S if in_time else _LATE_JOIN_S
         if self._closer is not None:
             self._closer.join()
-        self._ingress.join(_JOIN_S)
+        self._ingress.join(patience_s)
         if self._control_starter is not None:
-            self._control_starter.join(_JOIN_S)
+            self._control_starter.join(patience_s)
         if self._control is not None:
-            self._control.stop(_JOIN_S)
+            self._control.stop(patience_s)
         return self._flushed
 
 
