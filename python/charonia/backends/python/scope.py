@@ -66,7 +66,8 @@ class Scope:
         if self._finder in sys.meta_path:
             sys.meta_path.remove(self._finder)
         prefix = self.package + "."
-        for name in [name for name in sys.modules if name == self.package or name.startswith(prefix)]:
+        # A copy, made at once: other models may be importing, or closing, meanwhile.
+        for name in [name for name in list(sys.modules) if name == self.package or name.startswith(prefix)]:
             del sys.modules[name]
 
     def _import(
