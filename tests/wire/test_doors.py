@@ -37,5 +37,5 @@ def test_the_ingress_ends_with_the_wire_and_not_with_the_models_that_unload_afte
     # An instance still hears its scheduler: there may be work that did not come by the network.
     bell.ring()
     assert bell.wait(PATIENCE_S) == ()
-    assert doors.close()
+    assert doors.close(in_time=True)
     assert deaths == []
