@@ -26,6 +26,7 @@ from charonia.repository.states import UNLOADED, ModelRecord, State, V, VersionR
 
 # A server with very many models must not start very many threads to stop.
 _UNLOAD_THREADS = 32
+_ANOTHER_FAILED = "unloaded: another version of the model failed to load"
 # Its instances are down already, so there is little to wait for.
 _CONDEMNED_STOP_S = 5.0
 
@@ -247,7 +248,10 @@ class ModelLifecycle(Generic[V]):
         with self._lock:
             loaded = [record for record in attempt.fresh.values() if record.loaded is not None]
             for record in loaded:
-                record.state, record.reason = State.UNAVAILABLE, "unloaded: another version of the model failed to load"
+                if (
+                    record.version not in attempt.failures
+                ):  # else it was loaded, and has its reason: a stop came between
+                    record.state, record.reason = State.UNAVAILABLE, _ANOTHER_FAILED
             self._touched.add(attempt.name)
         self._publication.announce()
         log = self._log.about(attempt.name)

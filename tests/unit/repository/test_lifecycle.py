@@ -459,7 +459,7 @@ def test_what_is_loaded_while_the_server_stops_is_stopped(lifecycle: ModelLifecy
     assert lifecycle.stop(PATIENCE_S, PATIENCE_S)
     thread.join(PATIENCE_S)
     assert loaded[0].calls == ["retire", "wait_idle", "stop"]
-    assert states(lifecycle)[1][0] is State.UNAVAILABLE
+    assert states(lifecycle) == {1: (State.UNAVAILABLE, "not loaded: the server is stopping")}
 
 
 def test_a_version_that_died_before_it_served_is_condemned(lifecycle: ModelLifecycle[FakeVersion]) -> None:
