@@ -19,6 +19,7 @@ from charonia.backends.gpus import visible_gpus
 from charonia.backends.placement import Devices
 from charonia.backends.registry import BackendRegistry
 from charonia.config.model_config import ConfigOptions
+from charonia.control.metadata import EXTENSIONS, TRITON_VERSION
 from charonia.core.clock import MonotonicClock
 from charonia.core.protocols import Bell
 from charonia.engine.engine import Engine
@@ -216,7 +217,7 @@ class Server:
             self._poller.start()
 
     def _log_tables(self) -> None:
-        for text in start_tables(self.options, self.registry, self.models.index()):
+        for text in start_tables(self.options, self.registry, self.models.index(), TRITON_VERSION, EXTENSIONS):
             self.log.table(text)
 
     def log_listeners(self) -> None:

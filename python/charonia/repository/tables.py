@@ -17,13 +17,23 @@ _LEAST_COLUMN = 8
 _NEXT_FINDING = re.compile(r"; (?=[^\s;]*/[^\s;]+: |the load said: )")
 
 
-def start_tables(options: ServerOptions, registry: BackendRegistry, index: Iterable[IndexEntry]) -> Sequence[str]:
-    """In Triton's order: repository agents, backends, models, options."""
+def start_tables(
+    options: ServerOptions,
+    registry: BackendRegistry,
+    index: Iterable[IndexEntry],
+    protocol_version: str,
+    extensions: Iterable[str],
+) -> Sequence[str]:
+    """In Triton's order: repository agents, backends, models, options.
+
+    Args:
+        protocol_version: what the server metadata give as the server's version; `extensions` are theirs too.
+    """
     return (
         table(("Repository Agent", "Path"), ()),
         table(("Backend", "Path", "Config"), [_backend_row(name, options, registry) for name in registry.made()]),
         model_table(entry for entry in index if entry.state is not None),
-        table(("Option", "Value"), _option_rows(options)),
+        table(("Option", "Value"), option_rows(options, protocol_version, extensions)),
     )
 
 
@@ -33,16 +43,23 @@ def _backend_row(name: str, options: ServerOptions, registry: BackendRegistry) -
     return name, "embedded", json.dumps({"cmdline": settings}, separators=(",", ":"))
 
 
-def _option_rows(options: ServerOptions) -> list[tuple[str, str]]:
+def option_rows(options: ServerOptions, protocol_version: str, extensions: Iterable[str]) -> Sequence[tuple[str, str]]:
+    """Triton's rows in its order, also those that have one value only here; then our own."""
     return [
         ("server_id", options.id),
+        ("server_version", protocol_version),
+        ("server_extensions", " ".join(extensions)),
         *((f"model_repository_path[{at}]", str(path)) for at, path in enumerate(options.model_repository)),
         ("model_control_mode", f"MODE_{options.model_control_mode.upper()}"),
         *((f"startup_models_{at}", name) for at, name in enumerate(options.load_model)),
         ("strict_model_config", str(int(options.disable_auto_complete_config))),
         ("model_config_name", options.model_config_name),
+        ("rate_limit", "OFF"),
+        ("pinned_memory_pool_byte_size", "0"),
+        ("min_supported_compute_capability", "0.0"),
         ("strict_readiness", str(int(options.strict_readiness))),
         ("exit_timeout", str(options.exit_timeout_secs)),
+        ("cache_enabled", "0"),
         ("no_gpu", options.no_gpu),
     ]
 

@@ -4,8 +4,9 @@ import os
 
 import pytest
 
+from charonia.options import ServerOptions
 from charonia.repository.states import IndexEntry, State
-from charonia.repository.tables import model_table, table
+from charonia.repository.tables import model_table, option_rows, table
 
 
 def test_the_model_table_shows_state_and_reason() -> None:
@@ -21,6 +22,29 @@ def test_the_model_table_shows_state_and_reason() -> None:
         "|       |         | second             |",
         "| c     | -       | Not loaded         |",
         "+-------+---------+--------------------+",
+    ]
+
+
+def test_the_options_are_tritons_rows_in_its_order() -> None:
+    options = ServerOptions(model_repository=["/a", "/b"], model_control_mode="explicit", load_model=["m"])
+    rows = option_rows(options, "2.73.0", ["classification", "logging"])
+    assert rows == [
+        ("server_id", "triton"),
+        ("server_version", "2.73.0"),
+        ("server_extensions", "classification logging"),
+        ("model_repository_path[0]", "/a"),
+        ("model_repository_path[1]", "/b"),
+        ("model_control_mode", "MODE_EXPLICIT"),
+        ("startup_models_0", "m"),
+        ("strict_model_config", "0"),
+        ("model_config_name", ""),
+        ("rate_limit", "OFF"),
+        ("pinned_memory_pool_byte_size", "0"),
+        ("min_supported_compute_capability", "0.0"),
+        ("strict_readiness", "1"),
+        ("exit_timeout", "30"),
+        ("cache_enabled", "0"),
+        ("no_gpu", "error"),
     ]
 
 
