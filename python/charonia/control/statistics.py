@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from charonia.control.protocols import Models, VersionView
+from charonia.core.errors import CharoniaError
 from charonia.core.request import ANY_VERSION
+from charonia.core.text import shown
 from charonia.observe.statistics import BatchStatistics, Duration, ModelStatistics
 
 
@@ -44,16 +46,22 @@ class Statistics:
         self._models = models
 
     def read(self, name: str = "", version: int = ANY_VERSION) -> tuple[StatisticsRecord, ...]:
-        """By name and version; all models for the name "". Raises as `ModelDirectory.find`."""
+        """By name and version; all models for the name "".
+
+        Raises as `ModelDirectory.find`, with the words that clients of the statistics look for in front.
+        """
         return tuple(_record(view) for view in self._views(name, version))
 
     def _views(self, name: str, version: int) -> Sequence[VersionView]:
         models = self._models()
         if not name:
             return models.loaded()
-        if version == ANY_VERSION:
-            return models.versions(name)
-        return (models.find(name, version),)
+        try:
+            return models.versions(name) if version == ANY_VERSION else (models.find(name, version),)
+        except CharoniaError as error:
+            who = f"model '{shown(name)}'"
+            what = f"{who} is not available" if version == ANY_VERSION else f"model version is not available for {who}"
+            raise type(error)(f"requested {what}: {error}") from None
 
 
 def _record(view: VersionView) -> StatisticsRecord:

@@ -78,9 +78,15 @@ def test_statistics_of_one_version_one_model_and_all(handlers):
     assert which() == [("addsub", "1"), ("addsub", "3"), ("id", "1")]
 
 
-@pytest.mark.parametrize("asked", [("nope", -1), ("addsub", 2)])
-def test_statistics_of_the_unknown_are_not_found(handlers, asked):
-    with pytest.raises(NotFoundError):
+@pytest.mark.parametrize(
+    ("asked", "phrase"),
+    [
+        (("nope", -1), "requested model 'nope' is not available: "),
+        (("addsub", 2), "requested model version is not available for model 'addsub': "),
+    ],
+)
+def test_statistics_of_the_unknown_are_not_found(handlers, asked, phrase):
+    with pytest.raises(NotFoundError, match=phrase):
         handlers.statistics.read(*asked)
 
 
