@@ -1,0 +1,5 @@
+//! Inference requests as JSON.
+
+mod request;
+mod support;
+mod values;
