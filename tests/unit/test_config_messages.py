@@ -88,7 +88,7 @@ OVERRIDES = [
     ({"input": [{"name": "INPUT0", "dims": [1, "x"]}]}, "config override:1:43: input[0].dims[1]: 'dims' takes a whole number, got x"),
     ({"parameters": {"a": "b"}}, 'config override:1:22: parameters["a"]: the value for "a"'),
     ({"name": "other"}, "config override:1:2: name: name is \"other\", but the model's folder is 'm'"),
-    ({"max_batch_size": 2, "input": [{"name": "INPUT0", "data_type": "TYPE_FP64"}]}, "config override:1:52: input[0].data_type: data_type of input 'INPUT0' is TYPE_FP64, but model.onnx has TYPE_FP32; write data_type: TYPE_FP32"),
+    ({"max_batch_size": 2, "input": [{"name": "INPUT0", "data_type": "TYPE_FP64"}]}, "config override:1:52: input[0].data_type: data_type of input 'INPUT0' is TYPE_FP64, but model.onnx has TYPE_FP32; write \"data_type\": \"TYPE_FP32\""),
 ]  # fmt: skip
 
 

@@ -42,11 +42,3 @@ def file_error(path: object, message: str, remedy: str = "") -> Finding:
 
 def file_warning(path: object, message: str, remedy: str = "") -> Finding:
     return Finding(Severity.WARNING, "", Place(str(path)), message, remedy)
-
-
-def unreadable(path: object, error: OSError) -> Finding:
-    """A file that is there and can't be read."""
-    remedy = ""
-    if isinstance(error, PermissionError):
-        remedy = f"make it readable for the user that the server runs as, for example by chmod a+r '{path}'"
-    return file_error(path, f"the file can't be read: {error.strerror or error}", remedy)

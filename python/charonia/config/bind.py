@@ -21,6 +21,7 @@ from charonia.config.descriptors import (
 from charonia.config.findings import Finding, Severity
 from charonia.config.pbtxt_syntax import MOST_PROBLEMS, Block, Entry, Scalar
 from charonia.config.places import Places
+from charonia.config.report import as_written
 from charonia.config.scalars import Misfit, convert
 from charonia.config.spelling import unknown_field
 
@@ -127,7 +128,7 @@ class Binder:
         self, message: Message, field: FieldDescriptor, value: Scalar | Block, path: str, at: tuple[int, int]
     ) -> None:
         if isinstance(value, Scalar):
-            text = f"'{field.name}' takes entries with a key and a value, got {value.text}"
+            text = f"'{field.name}' takes entries with a key and a value, got {value.shown}"
             self._refuse(value, path, text, f'write {field.name} {{ key: "…" value: … }}')
             return
         parts = self._map_parts(field, value, path)
@@ -182,7 +183,7 @@ class Binder:
                 self.fill(inner, value, path)
             elif value is not None:
                 wanted = message_of(kind)
-                text = f"the value for \"{key}\" in '{field.name}' is a {wanted.name}, got {value.text}"
+                text = f"the value for \"{key}\" in '{field.name}' is a {wanted.name}, got {value.shown}"
                 self._refuse(value, path, text, _as_message(wanted, value, is_json=self.places.is_json))
         elif isinstance(value, Block):
             text = f"the value for \"{key}\" in '{field.name}' is plain text, not '{{ … }}'"
@@ -202,6 +203,7 @@ class Binder:
         place = self.places.place(node.line, node.column)
         if len(self.findings) >= MOST_PROBLEMS:
             message, remedy = "there are more mistakes than these from here on", ""
+        remedy = as_written(remedy, self.places)
         self.findings.append(Finding(severity, path, place, message, remedy))
         if len(self.findings) > MOST_PROBLEMS:
             raise _Enough
@@ -214,6 +216,6 @@ def _on_line(words: str, line: int) -> str:
 def _as_message(wanted: Descriptor, value: Scalar, *, is_json: bool) -> str:
     """How the plain value would be written inside the message: exact for messages of one field, as ModelParameter."""
     name = wanted.fields[0].name
-    inside = f'"{name}": {value.text}' if is_json else f"{name}: {value.text}"
+    inside = f'"{name}": {value.shown}' if is_json else f"{name}: {value.shown}"
     lead = "write " if is_json else "write value: "
     return f"{lead}{{ {inside if len(wanted.fields) == 1 else '…'} }}"

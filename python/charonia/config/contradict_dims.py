@@ -27,7 +27,7 @@ def check_dims(
     Args:
         kind: "input" or "output"; path: where `io` is, as `input[0]`.
     """
-    if not io.dims:
+    if not io.dims or config.max_batch_size < 0:  # whether the dims are whole shapes isn't known then
         return
     field = "reshape" if io.HasField("reshape") else "dims"
     dims = tuple(io.reshape.shape if field == "reshape" else io.dims)

@@ -1,7 +1,7 @@
 """What was found wrong in a configuration, where, and what would be right."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from charonia.config.places import Place
@@ -26,6 +26,7 @@ class Finding:
         message: what is the case: field, value, what was expected. A sentence without its full stop.
         remedy: what to write instead, "" when the message says it already.
         snippet: lines of a configuration that would be right, "" where they can't be known.
+        cause: the words by which a load that fails of this tells the same, as far as they are known.
     """
 
     severity: Severity
@@ -34,6 +35,7 @@ class Finding:
     message: str
     remedy: str = ""
     snippet: str = ""
+    cause: str = field(default="", compare=False)
 
     @property
     def is_error(self) -> bool:
@@ -72,6 +74,14 @@ class ConfigError(InvalidArgumentError):
     def __init__(self, findings: Sequence[Finding]) -> None:
         self.findings = tuple(findings)
         super().__init__("; ".join(str(finding) for finding in self.findings if finding.is_error))
+
+
+def unreadable(path: object, error: OSError) -> Finding:
+    """A file that is there and can't be read."""
+    remedy = ""
+    if isinstance(error, PermissionError):
+        remedy = f"make it readable for the user that the server runs as, for example by chmod a+r '{path}'"
+    return Finding(Severity.ERROR, "", Place(str(path)), f"the file can't be read: {error.strerror or error}", remedy)
 
 
 def errors_in(findings: Iterable[Finding]) -> list[Finding]:

@@ -191,7 +191,8 @@ class _Reader:
             raise self._stop("JSON has no comments", "remove it")
         if not word and self._at >= len(self._text):
             raise self._stop("a value was expected here, not the end of the text")
-        raise self._stop(f"'{shown(word) or self._text[self._at]}' stands where a JSON value was expected")
+        remedy = "" if self._depth else 'the configuration of a load request is JSON, like {"backend": "onnxruntime"}'
+        raise self._stop(f"'{shown(word) or self._text[self._at]}' stands where a JSON value was expected", remedy)
 
     def _peek_word(self) -> str:
         match = _WORD.match(self._text, self._at)

@@ -95,7 +95,7 @@ def _number(text: str) -> tuple[Kind, str]:
         except ValueError:
             return Kind.NUMBER, text
         return Kind.NUMBER, str(int(value)) if value.is_integer() and abs(value) < 2**64 else text
-    return Kind.NUMBER, shown(text)
+    return Kind.NUMBER, text
 
 
 def _enum_name(word: str, field: FieldDescriptor) -> str:

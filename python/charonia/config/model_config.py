@@ -12,14 +12,16 @@ from pathlib import Path
 
 from charonia.config.defaults import fill_backend, normalize
 from charonia.config.differences import differences
-from charonia.config.findings import Completion, ConfigError, Finding, Severity, errors_in, raise_on_errors
+from charonia.config.findings import Completion, ConfigError, Finding, Severity, errors_in, raise_on_errors, unreadable
 from charonia.config.instance_groups import fill_instance_groups
 from charonia.config.json_form import config_from_json
 from charonia.config.layout import Layout, read_layout
 from charonia.config.pbtxt import LIMIT_BYTES, Document, parse_pbtxt
 from charonia.config.places import Place, Places
+from charonia.config.report import Report
 from charonia.config.schema import ModelConfig
 from charonia.config.validate import validate
+from charonia.config.validate_groups import check_counts
 from charonia.core.files import read_regular
 
 CONFIG_FILE = "config.pbtxt"
@@ -126,15 +128,17 @@ def _read(model_dir: Path, name: str, options: ConfigOptions) -> tuple[Document,
         message = "the file is not there, and --disable-auto-complete-config makes it necessary"
         finding = Finding(Severity.ERROR, "", Place(str(path)), message, "write it, or start without that flag")
     except OSError as error:
-        finding = Finding(Severity.ERROR, "", Place(str(path)), f"the file can't be read: {error.strerror or error}")
+        finding = unreadable(path, error)
     raise ConfigError([finding])
 
 
 def _complete(document: Document, source: str, name: str, layout: Layout, options: ConfigOptions) -> LoadedConfig:
     config, places = document.config, document.places
+    report, counts = Report(places), [group.count for group in config.instance_group]
     completions, findings = fill_backend(config, name, layout, places)
     completions += normalize(config)
     completions += fill_instance_groups(config, options.gpus)
-    findings = [*document.warnings, *findings]
+    check_counts(counts, config, report)
+    findings = [*document.warnings, *findings, *report.findings]
     findings += validate(config, folder=name, places=places, is_complete=not options.auto_complete)
     return LoadedConfig(config, tuple(findings), tuple(completions), source, places)

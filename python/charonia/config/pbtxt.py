@@ -1,6 +1,8 @@
 """config.pbtxt into a ModelConfig: every mistake is reported, each with its place."""
 
 import codecs
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from charonia.config.bind import Binder
@@ -11,6 +13,10 @@ from charonia.config.places import Place, Places
 from charonia.config.schema import ModelConfig
 
 _BOM = "\ufeff"
+# A document's start; an element of a list; a field with nothing beside it and an indented field below.
+_YAML = re.compile(r"^(?:---[ \t]*$|[ \t]*-[ ]+\w+:|[ \t]*\w+:[ \t]*\n(?=[ \t]+\w+:))", re.MULTILINE)
+# Two lines of text without quotes; these alone may also be forgotten quotes, unless there are no brackets either.
+_YAML_WORDS = re.compile(r"^\w+: +[A-Za-z]\w*[ \t]*$(?=(?s:.*)^\w+: +[A-Za-z]\w*[ \t]*$)", re.MULTILINE)
 LIMIT_BYTES = 1 << 20
 """Hundreds of times what configurations have; the worst text of this size takes seconds (17 µs a list element)."""
 
@@ -42,7 +48,7 @@ def parse_pbtxt(source: str | bytes, file: str) -> Document:
     places = binder.places
     findings = [_finding(problem, places) for problem in problems] + binder.findings
     if errors_in(findings):
-        raise ConfigError(sorted(findings, key=_position))
+        raise ConfigError([*_as_yaml(text, places), *sorted(findings, key=_position)])
     return Document(config, places, tuple(findings))
 
 
@@ -66,6 +72,16 @@ def _decode(source: bytes, file: str) -> str:
 
 def _refusal(file: str, message: str, remedy: str) -> ConfigError:
     return ConfigError([Finding(Severity.ERROR, "", Place(file, 1, 1), message, remedy)])
+
+
+def _as_yaml(text: str, places: Places) -> Iterator[Finding]:
+    """What is said first of a text that is wrong, when it is wrong all over because it is YAML."""
+    match = _YAML.search(text) or (_YAML_WORDS.search(text) if not set(text) & set('{}[]<>"') else None)
+    if match is None:
+        return
+    place = places.place(text.count("\n", 0, match.start()) + 1, 1)
+    message = "this looks like YAML; config.pbtxt is protobuf text"
+    yield Finding(Severity.ERROR, "", place, message, 'write name: "x" for text and input [ { name: "x" } ] for a list')
 
 
 def _finding(problem: Problem, places: Places) -> Finding:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from charonia.config.pbtxt_tokens import Kind, Problem, SyntaxStop, Token, tokenize
+from charonia.core.text import shown
 
 _MAX_DEPTH = 64
 MOST_PROBLEMS = 50
@@ -20,6 +21,11 @@ class Scalar:
     line: int
     column: int
     data: bytes = b""
+
+    @property
+    def shown(self) -> str:
+        """`text` as a message shows it."""
+        return shown(self.text)
 
 
 @dataclass(slots=True)
@@ -99,7 +105,7 @@ class _Parser:
         value = entry.values[0] if entry.values else None
         if not colon and isinstance(value, Scalar):
             at = Token(Kind.NAME, entry.name, entry.line, entry.column)
-            written = f"[ {value.text}, … ]" if entry.is_list else value.text
+            written = f"[ {value.shown}, … ]" if entry.is_list else value.shown
             self._note(at, f"'{entry.name}' has no ':' before its value", f"write '{entry.name}: {written}'")
         return entry
 
@@ -242,4 +248,4 @@ class _Parser:
 
 
 def _shown(token: Token) -> str:
-    return "the end of the file" if token.kind is Kind.END else f"'{token.text}'"
+    return "the end of the file" if token.kind is Kind.END else f"'{shown(token.text)}'"

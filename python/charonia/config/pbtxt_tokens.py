@@ -115,6 +115,8 @@ def _unreadable(text: str, at: int, line: int, column: int) -> Problem:
     if "\udc80" <= character <= "\udcff":  # how `_decode` keeps a byte that is not UTF-8
         message = f"byte 0x{ord(character) - 0xDC00:02x} is not UTF-8 text"
         return Problem(line, column, message, "save the file as UTF-8 text")
+    if character in "()":
+        return Problem(line, column, f"the character '{character}' does not belong here", "lists are written [ 4 ]")
     shown = character if character.isprintable() else f"U+{ord(character):04X}"
     return Problem(line, column, f"the character '{shown}' does not belong here")
 

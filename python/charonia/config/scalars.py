@@ -16,6 +16,9 @@ _INT_RANGES = {
     FieldDescriptor.CPPTYPE_INT64: (-(2**63), 2**63 - 1),
     FieldDescriptor.CPPTYPE_UINT64: (0, 2**64 - 1),
 }
+_MOST_DIGITS = 100
+_BEYOND = 2**64
+"""Out of every range."""
 _VARIES = "write -1 for a size that varies"
 _FLOATS = (FieldDescriptor.CPPTYPE_FLOAT, FieldDescriptor.CPPTYPE_DOUBLE)
 _BOOLS = {"true": True, "True": True, "t": True, "1": True, "false": False, "False": False, "f": False, "0": False}
@@ -47,13 +50,13 @@ def convert(field: FieldDescriptor, scalar: Scalar) -> Any:
         return _string(field, scalar)
     if cpp_type == FieldDescriptor.CPPTYPE_ENUM:
         return _enum(field, scalar)
-    message = f"'{field.name}' of {owner_of(field)} takes a block, got {scalar.text}"
+    message = f"'{field.name}' of {owner_of(field)} takes a block, got {scalar.shown}"
     names = ", ".join(inner.name for inner in message_of(field).fields)
     raise Misfit(message, f"write {field.name} {{ … }}, whose fields are {names}")
 
 
 def _wrong(field: FieldDescriptor, wanted: str, scalar: Scalar, remedy: str = "") -> NoReturn:
-    raise Misfit(f"'{field.name}' takes {wanted}, got {scalar.text}", remedy)
+    raise Misfit(f"'{field.name}' takes {wanted}, got {scalar.shown}", remedy)
 
 
 def _integer(field: FieldDescriptor, scalar: Scalar, low: int, high: int) -> int:
@@ -70,6 +73,8 @@ def _integer(field: FieldDescriptor, scalar: Scalar, low: int, high: int) -> int
 def _whole(text: str) -> int | None:
     """A decimal, 0x hexadecimal or 0-octal number, None when it is none."""
     digits = text.removeprefix("-")
+    if len(digits) > _MOST_DIGITS and digits[:_MOST_DIGITS].isdecimal():
+        return -_BEYOND if text.startswith("-") else _BEYOND  # Python does not read thousands of digits
     base = 16 if digits[:2].lower() == "0x" else 8 if digits[:1] == "0" and len(digits) > 1 else 10
     try:
         # `int` would also take underscores, which the text format does not.
@@ -105,7 +110,7 @@ def _bool(field: FieldDescriptor, scalar: Scalar) -> bool:
 
 def _string(field: FieldDescriptor, scalar: Scalar) -> str:
     if scalar.kind is not Kind.STRING:
-        _wrong(field, "text in quotes", scalar, f'write "{scalar.text}"')
+        _wrong(field, "text in quotes", scalar, f'write "{scalar.shown}"')
     try:
         return scalar.data.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -7,6 +7,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from charonia.config.descriptors import enum_of, owner_of
 from charonia.core.datatypes import DATATYPES
+from charonia.core.text import shown
 
 _MEANT = {
     "shape": "dims",
@@ -29,7 +30,7 @@ _DATATYPE_WORDS = {"STRING": "TYPE_STRING", "STR": "TYPE_STRING", "OBJECT": "TYP
 
 def unknown_field(name: str, owner: Descriptor) -> tuple[str, str]:
     """Message and remedy for a field that `owner` does not have."""
-    message = f"{owner.name} has no field '{name}'"
+    message = f"{owner.name} has no field '{shown(name)}'"
     near = _nearest(name, owner)
     if near:
         return message, f"did you mean '{near}'?"
@@ -69,7 +70,7 @@ def _messages_of(root: Descriptor) -> Iterator[tuple[str, Descriptor]]:
 def unknown_enum_value(field: FieldDescriptor, word: str) -> tuple[str, str]:
     """Message and remedy for a value that the field's enum does not have."""
     names = [value.name for value in enum_of(field).values if value.name != "TYPE_INVALID"]
-    message = f"'{field.name}' of {owner_of(field)} has no value {word}"
+    message = f"'{field.name}' of {owner_of(field)} has no value {shown(word)}"
     near = _datatype_meant(word) if enum_of(field).name == "DataType" else ""
     if not near:
         close = get_close_matches(word.upper(), names, 1, 0.6)

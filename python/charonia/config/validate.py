@@ -12,6 +12,7 @@ from charonia.config.validate_io import check_io
 from charonia.config.validate_origin import check_origin
 from charonia.config.validate_paths import check_paths
 from charonia.config.validate_states import check_states
+from charonia.core.text import different_encoding
 
 
 def validate(
@@ -43,6 +44,7 @@ def validate(
 def _check_name(config: ModelConfig, folder: str, report: Report) -> None:
     if config.name != folder:
         message = f"name is \"{config.name}\", but the model's folder is '{folder}'; the two must be equal"
+        message += different_encoding(config.name, folder, "in the name", "in the folder's")
         report.error("name", message, f'write name: "{folder}", remove the line, or rename the folder')
 
 

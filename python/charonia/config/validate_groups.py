@@ -1,5 +1,7 @@
 """Rules for instance groups. Whether a GPU is there is decided where instances are placed."""
 
+from collections.abc import Sequence
+
 from charonia.config.report import Report
 from charonia.config.schema import ModelConfig, ModelInstanceGroup
 
@@ -33,6 +35,20 @@ def check_instance_groups(config: ModelConfig, report: Report) -> None:
             message = f"instance group {group.name} has profile {list(group.profile)}, expected numbers in quotes"
             report.error(f"{path}.profile", message, 'write profile: [ "0" ]')
     _check_resources(config, report)
+
+
+def check_counts(given: Sequence[int], config: ModelConfig, report: Report) -> None:
+    """Negative counts are read as Triton reads them.
+
+    Args:
+        given: the counts as they were written, one for each group that was.
+        config: with the counts that they were read as.
+    """
+    for index, (count, group) in enumerate(zip(given, config.instance_group, strict=False)):
+        if count < 0:
+            instances = f"{group.count} instance{'s' if group.count > 1 else ''}"
+            message = f"count is {count} and is read as not set: {instances}"
+            report.warn(f"instance_group[{index}].count", message, f"write count: {group.count}, or remove it")
 
 
 def _check_resources(config: ModelConfig, report: Report) -> None:

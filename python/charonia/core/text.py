@@ -1,5 +1,7 @@
 """Text of others in messages."""
 
+import unicodedata
+
 # An id or a name is recognised by its beginning; a longer one would push the reason out of gRPC's status line.
 _SHOWN_CHARACTERS = 200
 _CLIPPED_CHARACTERS = 1200
@@ -16,6 +18,27 @@ def clipped(text: str) -> str:
         return text
     half = _CLIPPED_CHARACTERS // 2
     return f"{text[:half]} … {text[-half:]}"
+
+
+def different_encoding(one: str, other: str, in_one: str, in_other: str) -> str:
+    """What keeps two texts apart that look equal, as a clause; "" for texts that don't look equal.
+
+    Args:
+        in_one, in_other: where each of them stands, as "in the name".
+    """
+    if one == other or unicodedata.normalize("NFC", one) != unicodedata.normalize("NFC", other):
+        return ""
+    at = next(index for index, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
+    first, second = _code_points(one, at), _code_points(other, at)
+    return f": the letters are the same and encoded differently, {first} {in_one} and {second} {in_other}"
+
+
+def _code_points(text: str, at: int) -> str:
+    """The character at `at` with all that is combined with it, as `U+0065 U+0300`."""
+    end = at + 1
+    while end < len(text) and unicodedata.combining(text[end]):
+        end += 1
+    return " ".join(f"U+{ord(each):04X}" for each in text[at:end])
 
 
 def printable(text: str) -> str:

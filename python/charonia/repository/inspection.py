@@ -164,7 +164,8 @@ def inspect_version(reading: ModelReading, version: int, parts: InspectionParts)
         finished = finish_config(reading.loaded, config, parts.config)
         findings += [each for each in finished.findings if each not in (*reading.findings, *findings)]
         findings += _of_warmup(config, reading.model.path, places)
-    findings += _of_devices(config, places, parts.devices)
+    if not _is_wrong("instance_group", (*reading.findings, *findings)):
+        findings += _of_devices(config, places, parts.devices)
     findings += label_findings(config, reading.model.path, places)
     return VersionInspection(config, inspected.is_complete, tuple(findings))
 
@@ -202,9 +203,20 @@ def explained(error: CharoniaError, inspect: Callable[[], VersionInspection]) ->
         return error
     known = error.findings if isinstance(error, ConfigError) else ()
     findings = [*found, *(each for each in known if each not in found)]
-    if not known and not any(str(error) in each.message or each.message in str(error) for each in found):
+    if not known and not any(_says(str(error), each) for each in found):
         findings.append(Finding(Severity.ERROR, "", None, f"the load said: {' '.join(str(error).split())}"))
     return ConfigError(findings)
+
+
+def _says(error: str, finding: Finding) -> bool:
+    """Whether a finding is the reason that the load gave."""
+    said = error in finding.message or finding.message in error
+    return said or bool(finding.cause and finding.cause in error)
+
+
+def _is_wrong(field: str, findings: Iterable[Finding]) -> bool:
+    """Whether an error is told of this field, or inside it."""
+    return any(each.is_error and each.path.partition("[")[0] == field for each in findings)
 
 
 def _of_devices(config: ModelConfig, places: Places, devices: Devices) -> Iterable[Finding]:

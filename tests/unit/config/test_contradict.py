@@ -156,3 +156,9 @@ def test_a_scalar_that_is_no_scalar_in_the_configuration() -> None:
     assert check(text, [SCALAR], [SCALAR]) == [
         "m/config.pbtxt:1:40: dims of input 's' are [3], but model.onnx has a scalar; write dims: [1]"
     ]
+
+
+def test_dims_are_not_judged_by_a_max_batch_size_that_is_wrong() -> None:
+    text = f'max_batch_size: -1 input {{ name: "image" data_type: TYPE_FP64 dims: [ 3, 224, 224 ] }} {OUTPUT}'
+    (found,) = check(text, [IMAGE], [SCORES])
+    assert "data_type of input 'image' is TYPE_FP64" in found

@@ -13,6 +13,7 @@ from charonia.config.findings import ConfigError, Finding
 from charonia.config.json_form import config_from_json
 from charonia.config.json_syntax import JsonKind, JsonNode, parse_json
 from charonia.config.pbtxt_tokens import SyntaxStop
+from charonia.config.validate import validate
 
 
 def refusals(text: str) -> list[Finding]:
@@ -45,7 +46,7 @@ SYNTAX = [
     ('{"a": NaN}', "o:1:7: 'NaN' stands where a JSON value was expected"),
     ('{"a":\n  "never', "o:2:3: this text is no JSON string: Unterminated string starting at"),
     ('{"a": "\\q"}', "o:1:8: this text is no JSON string: Invalid \\escape"),
-    ('name: "m"', "o:1:1: 'name' stands where a JSON value was expected"),
+    ('name: "m"', "o:1:1: 'name' stands where a JSON value was expected; the configuration of a load request is JSON, like {\"backend\": \"onnxruntime\"}"),
     ("[" * 101, "o:1:101: more than 100 objects and lists stand inside one another"),
 ]  # fmt: skip
 
@@ -130,3 +131,33 @@ def test_what_the_standard_library_refuses_is_refused(text: str) -> None:
     except json.JSONDecodeError:
         with pytest.raises(SyntaxStop):
             parse_json(text)
+
+
+def test_remedies_are_written_in_json() -> None:
+    assert str(override_finding('{"name": "other"}', "name")).endswith(
+        'write "name": "m", remove the line, or rename the folder'
+    )
+    assert str(override_finding('{"input": [{"name": "a", "dims": [1]}]}', "input[0]")).endswith(
+        'write "data_type": "TYPE_FP32", or what the model has'
+    )
+    (finding,) = refusals('{"max_batch_size": {}}')
+    assert finding.remedy == 'write "max_batch_size": …'
+
+
+def override_finding(text: str, path: str) -> Finding:
+    document = config_from_json(text)
+    found = validate(document.config, folder="m", places=document.places)
+    return next(each for each in found if each.path.startswith(path))
+
+
+@pytest.mark.parametrize("digits", [300, 5_000, 100_000])
+def test_long_numbers_are_cut(digits: int) -> None:
+    (finding,) = refusals('{"max_batch_size": ' + "9" * digits + "}")
+    assert "takes a whole number from -2147483648 to 2147483647, got 999" in finding.message
+    assert len(str(finding)) < 400
+
+
+def test_a_long_fraction_is_a_number() -> None:
+    text = '{"dynamic_batching": {}, "model_metrics": {"metric_control": [{"histogram_options": {"buckets": [0.%s]}}]}}'
+    config = config_from_json(text % ("3" * 300)).config
+    assert config.model_metrics.metric_control[0].histogram_options.buckets[0] == pytest.approx(1 / 3)

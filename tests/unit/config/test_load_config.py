@@ -3,6 +3,7 @@
 # One case a line reads best as a table.
 # ruff: noqa: E501
 
+import errno
 import os
 from pathlib import Path
 
@@ -145,6 +146,29 @@ def test_a_pipe_in_place_of_the_file_is_a_finding(folder: Path) -> None:
     os.mkfifo(folder / "config.pbtxt")
     (finding,) = load_config(folder, "m", ConfigOptions()).findings
     assert "can't be read: it is no regular file but a pipe" in finding.message
+
+
+def test_a_file_that_may_not_be_read_has_a_remedy(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path, most_bytes: int) -> bytes:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr("charonia.config.model_config.read_regular", refuse)
+    (finding,) = load_config(folder, "m", ConfigOptions()).findings
+    assert finding.message == "the file can't be read: Permission denied"
+    assert finding.remedy.endswith(f"chmod a+r '{folder}/config.pbtxt'")
+
+
+@pytest.mark.parametrize(
+    ("group", "remedy"),
+    [("kind: KIND_MODEL", "1 instance; write count: 1"), ("kind: KIND_CPU", "2 instances; write count: 2")],
+)
+def test_a_negative_count_is_told(folder: Path, group: str, remedy: str) -> None:
+    (folder / "config.pbtxt").write_text(f"instance_group [\n {{ {group} }},\n {{ {group} count: -1 }} ]")
+    (finding,) = load_config(folder, "m", ConfigOptions()).findings
+    assert not finding.is_error
+    assert f"config.pbtxt:3:{5 + len(group)}: count is -1 and is read as not set: {remedy}, or remove it" in str(
+        finding
+    )
 
 
 def test_of_a_huge_file_only_the_beginning_is_read(folder: Path) -> None:

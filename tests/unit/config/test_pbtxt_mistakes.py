@@ -162,3 +162,45 @@ def test_bytes_that_are_no_text_have_a_place() -> None:
 
 def test_endless_nesting_is_refused() -> None:
     assert mistakes("input {" * 10_000)[-1].startswith("c:1:")
+
+
+YAML = "c:{}:1: this looks like YAML; config.pbtxt is protobuf text; " + (
+    'write name: "x" for text and input [ {{ name: "x" }} ] for a list'
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("max_batch_size: 8\ninput:\n  - name: x\n    dims: [4]\n", 3),
+        ("---\nname: simple\n", 1),
+        ("max_batch_size: 8\ndynamic_batching:\n  max_queue_delay_microseconds: 5\n  preferred: x\n", 2),
+        ("max_batch_size: 8\nname: simple\nbackend: python\n", 2),
+    ],
+)
+def test_yaml_is_named_first(text: str, line: int) -> None:
+    found = mistakes(text)
+    assert found[0] == YAML.format(line).replace("{{", "{").replace("}}", "}")
+    assert not [each for each in found[1:] if "YAML" in each]
+
+
+@pytest.mark.parametrize(
+    "text", ["name: simple", "name: simple\nbackend: python\ninput { }", "version_policy:\n{ no: 1 }"]
+)
+def test_forgotten_quotes_are_no_yaml(text: str) -> None:
+    assert not [each for each in mistakes(text) if "YAML" in each]
+
+
+def test_a_list_in_parentheses() -> None:
+    assert mistakes("input { dims: ( 4 ) }") == [
+        "c:1:15: the character '(' does not belong here; lists are written [ 4 ]"
+    ]
+
+
+@pytest.mark.parametrize(
+    "text", ["max_batch_size: {}", "name: {}", "name: [ {} ]", "input {{ data_type: {} }}", "b{}: 3"]
+)
+@pytest.mark.parametrize("word", ["9" * 900, "a" * 900])
+def test_long_words_are_cut(text: str, word: str) -> None:
+    for each in mistakes(text.format(word)):
+        assert word[:250] not in each

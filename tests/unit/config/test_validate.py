@@ -177,3 +177,14 @@ def test_steps_need_the_ensemble_platform() -> None:
     assert findings(text)[:1] == [
         'c:2:1: ensemble_scheduling needs platform "ensemble", got platform "onnxruntime_onnx"; write platform: "ensemble" and no backend'
     ]
+
+
+def test_names_that_only_look_equal() -> None:
+    one, other = "mod\u00e8le", "mode\u0300le"
+    said = "the letters are the same and encoded differently"
+    (found,) = findings(f'name: "{one}" {IO}', folder=other)
+    assert f"{said}, U+00E8 in the name and U+0065 U+0300 in the folder's" in found
+    (found,) = findings(f'name: "{other}" {IO}', folder=one)
+    assert f"{said}, U+0065 U+0300 in the name and U+00E8 in the folder's" in found
+    (found,) = findings(f'name: "m" {IO}', folder=one)
+    assert said not in found

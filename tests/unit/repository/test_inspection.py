@@ -73,6 +73,11 @@ def test_everything_is_found_at_once(tmp_path: Path) -> None:
     assert len(found) == 5
 
 
+def test_gpus_of_a_cpu_group_are_told_once(tmp_path: Path) -> None:
+    (found,) = found_of(tmp_path, GOOD.replace("kind: KIND_CPU", "kind: KIND_CPU gpus: [ 0 ]"))
+    assert "config.pbtxt:11:35: instance group m_0 has kind KIND_CPU and lists gpus [0]" in found
+
+
 def test_labels_beside_the_model_file_are_found_there(tmp_path: Path) -> None:
     (tmp_path / "m" / "1").mkdir(parents=True)
     (tmp_path / "m" / "1" / "labels.txt").touch()
@@ -111,6 +116,14 @@ def inspected(*findings: Finding) -> VersionInspection:
 )
 def test_what_explains_a_failed_load_stands_first(error: CharoniaError, text: str) -> None:
     assert str(explained(error, lambda: inspected(FOUND))) == text
+
+
+def test_a_reason_in_other_words_is_not_told_twice() -> None:
+    found = Finding(Severity.ERROR, "", None, "the module 'x' is not installed", cause="No module named 'x'")
+    error = BackendError("importing m failed: ModuleNotFoundError: No module named 'x'")
+    assert str(explained(error, lambda: inspected(found))) == "the module 'x' is not installed"
+    other = BackendError("importing m failed: ModuleNotFoundError: No module named 'y'")
+    assert "the load said: importing m failed" in str(explained(other, lambda: inspected(found)))
 
 
 def test_what_nothing_explains_stays_as_it_is() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from charonia.backends.base import ModelContext
 from charonia.backends.file_kinds import stand_in
 from charonia.backends.gpus import visible_gpus
-from charonia.backends.inspecting import Inspection, file_error, file_warning, unreadable
+from charonia.backends.inspecting import Inspection, file_error, file_warning
 from charonia.backends.onnxruntime.broken import why_broken
 from charonia.backends.onnxruntime.completion import complete
 from charonia.backends.onnxruntime.files import model_file
@@ -20,7 +20,7 @@ from charonia.backends.onnxruntime.settings import Settings
 from charonia.backends.onnxruntime.signature import Signature
 from charonia.config.complete import leaves_open
 from charonia.config.contradict import check_against_model
-from charonia.config.findings import Finding, Severity
+from charonia.config.findings import Finding, Severity, unreadable
 from charonia.config.model_tensor import ModelTensor, shown
 from charonia.config.schema import ModelConfig, ModelInput, ModelInstanceGroup, ModelOutput
 from charonia.core.errors import CharoniaError

@@ -28,9 +28,10 @@ from charonia.backends.python.notes import OutputNotes
 from charonia.backends.python.outputs import OutputCheck
 from charonia.backends.python.process import ChildFailed, ChildProcess
 from charonia.backends.python.restart import RestartPolicy
-from charonia.backends.python.source import Source, read_source
+from charonia.backends.python.source import Source, never_callable, read_source
 from charonia.backends.python.supervisor import Supervisor
 from charonia.config.differences import differences
+from charonia.config.findings import raise_on_errors
 from charonia.config.io import io_specs
 from charonia.config.schema import ModelConfig
 from charonia.core.errors import BackendError, InvalidArgumentError, UnsupportedError
@@ -87,7 +88,7 @@ class PythonBackend:
 
         Raises:
             NotFoundError: the model has no Python file.
-            InvalidArgumentError: a parameter is wrong.
+            InvalidArgumentError: a parameter is wrong, or `execute` can't be called.
             UnsupportedError: the model is decoupled.
         """
         if context.config.model_transaction_policy.decoupled:
@@ -95,7 +96,10 @@ class PythonBackend:
                 f"model '{context.name}' uses the decoupled transaction policy, which Python models can't use yet"
             )
         files = find_files(context, self._model_file)
-        self._warn(context, files)
+        source = read_source(files.model_file)
+        if isinstance(source, Source):
+            raise_on_errors(list(never_callable(source)))
+            self._warn(context, source)
         model = PythonModel(
             context, files, self._environment(context), self._warm, self._supervise(context), self._forget
         )
@@ -103,11 +107,8 @@ class PythonBackend:
             self._models.add(model)
         return model
 
-    def _warn(self, context: ModelContext, files: ModelFiles) -> None:
+    def _warn(self, context: ModelContext, source: Source) -> None:
         """The most usual mistake of somebody's first Python model is to leave the configuration out."""
-        source = read_source(files.model_file)
-        if not isinstance(source, Source):
-            return
         for finding in never_asked(source):
             context.server.log.warning(f"model '{context.name}': {finding.place}: {finding.message}")
         if self._model_file is None and not (context.config.input or context.config.output):

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.machinery import PathFinder
 from pathlib import Path
 
@@ -92,7 +92,8 @@ def check_imports(
             remedy = f"{environment.interpreter} -m pip install {package}"
             if each.name.lower() in ("utils", "helpers", "helper", "common", "src", "lib"):
                 remedy = f"put '{each.name}.py' into '{source.path.parent}'"
-            yield (source.error if each.at_load else source.warning)(each.node, message, remedy)
+            finding = (source.error if each.at_load else source.warning)(each.node, message, remedy)
+            yield replace(finding, cause=f"No module named '{each.name}'")
 
 
 def _lies_in(name: str, folders: Sequence[Path]) -> bool:

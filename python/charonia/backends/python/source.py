@@ -3,15 +3,15 @@
 import ast
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 
 from charonia.backends.file_kinds import impostor
-from charonia.backends.inspecting import file_error, unreadable
+from charonia.backends.inspecting import file_error
 from charonia.backends.python.child.model import CLASS_NAME
 from charonia.backends.python.syntax import parse
-from charonia.config.findings import Finding, Severity
+from charonia.config.findings import Finding, Severity, unreadable
 from charonia.config.places import Place
 from charonia.core.files import read_regular
 
@@ -23,6 +23,7 @@ _MOST_BYTES = 16 << 20
 _METHODS = {"initialize": 1, "execute": 1, "finalize": 0}
 AUTO_COMPLETE = "auto_complete_config"
 _CALLED = (*_METHODS, AUTO_COMPLETE)
+_NO_CLASS = f"has no class named {CLASS_NAME}"
 _EXAMPLE = (
     f"a model is: import triton_python_backend_utils as pb_utils; class {CLASS_NAME}: def execute(self, requests): "
     "return a list with one pb_utils.InferenceResponse for each request"
@@ -71,7 +72,8 @@ def _syntax_error(path: Path, code: bytes, error: SyntaxError) -> Finding:
         return file_error(path, what, remedy)
     lines = code.decode(errors="replace").splitlines()
     place = _place(path, lines, error.lineno or 1, error.offset or 1)
-    return Finding(Severity.ERROR, "", place, f"this is no valid Python ({type(error).__name__}: {error.msg})")
+    cause = f"{type(error).__name__}: {error.msg}"
+    return Finding(Severity.ERROR, "", place, f"this is no valid Python ({cause})", cause=cause)
 
 
 def _place(path: Path, lines: Sequence[str], line: int, column: int) -> Place:
@@ -94,7 +96,7 @@ def check_class(source: Source) -> Iterator[Finding]:
     found = model_class(source)
     if found is None:
         if not _comes_from_elsewhere(source):
-            yield _without_class(source)
+            yield replace(_without_class(source), cause=_NO_CLASS)
         return
     methods = _methods(found)
     if not _inherits(found):
@@ -108,6 +110,15 @@ def check_class(source: Source) -> Iterator[Finding]:
     if isinstance(execute, Function) and not _may_answer(execute):
         message = "execute returns nothing: it must return a list with one InferenceResponse for each request"
         yield source.warning(execute, message, "add a return")
+
+
+def never_callable(source: Source) -> Iterator[Finding]:
+    """An `execute` that can't be called: the model would load, and fail every request."""
+    found = model_class(source)
+    # A decorator or a metaclass may make another method of it.
+    execute = _methods(found).get("execute") if found and not (found.decorator_list or found.keywords) else None
+    if isinstance(execute, Function):
+        yield from _arguments(source, execute, _METHODS["execute"])
 
 
 def _classes(source: Source) -> list[ast.ClassDef]:
@@ -140,7 +151,7 @@ def _comes_from_elsewhere(source: Source) -> bool:
 
 
 def _without_class(source: Source) -> Finding:
-    message = f"the file has no class named {CLASS_NAME}"
+    message = f"the file {_NO_CLASS}"
     classes = _classes(source)
     near = get_close_matches(CLASS_NAME.lower(), [each.name.lower() for each in classes], 1, 0.7)
     meant = [each for each in classes if each.name.lower() in near] or [
@@ -193,7 +204,8 @@ def _arguments(source: Source, method: Function, given: int) -> Iterator[Finding
     wanted = {"initialize": "self, args", "execute": "self, requests", "finalize": "self"}[method.name]
     message = f"{method.name} is called as {method.name}({wanted}), and takes ({', '.join(takes)})"
     note = source.error if method.name != "finalize" else source.warning
-    yield note(method, message, f"write def {method.name}({wanted}):")
+    cause = f"TypeError: {CLASS_NAME}.{method.name}()"
+    yield replace(note(method, message, f"write def {method.name}({wanted}):"), cause=cause)
 
 
 def _nearly_called(source: Source, method: ast.stmt, name: str, methods: dict[str, ast.stmt]) -> Iterator[Finding]:
