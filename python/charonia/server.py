@@ -77,7 +77,7 @@ class Server:
         self._publishing = threading.Lock()
         self._dead: list[str] = []
         self._loaded = False
-        self._exiting = False
+        self._exiting = threading.Event()
         self._stop_by = 0.0
         self._doors: Doors | None = None
         self._timer = Timer(self.clock, lambda error: self._on_death("timer", error))
@@ -122,6 +122,7 @@ class Server:
                 self.log,
                 self._metrics_options,
                 {f"gpu:{gpu.index}": gpu.uuid for gpu in self._gpus} if measures_gpus(options) else {},
+                self._exiting,
             ),
             self._facts(),
             ConfigOptions(not options.disable_auto_complete_config, options.model_config_name, gpus=gpus),
@@ -152,7 +153,7 @@ class Server:
         return server_ready(
             live=self.live,
             loaded=self._loaded,
-            exiting=self._exiting,
+            exiting=self._exiting.is_set(),
             strict=self.options.strict_readiness,
             wanted=self.lifecycle.wanted_ready(),
         )
@@ -213,7 +214,7 @@ class Server:
         )
         polling.begin(sources)
         self._poller = Poller(polling, options.repository_poll_secs, self._on_death)
-        if not self._exiting:
+        if not self._exiting.is_set():
             self._poller.start()
 
     def _log_tables(self) -> None:
@@ -228,9 +229,9 @@ class Server:
 
     def begin_stop(self) -> None:
         """The first half of a stop, which takes no time: nothing new is accepted any more. Ends loads soon."""
-        if self._exiting:
+        if self._exiting.is_set():
             return
-        self._exiting = True
+        self._exiting.set()
         self._stop_by = monotonic() + self.options.exit_timeout_secs
         if self._poller is not None:
             self._poller.stop()

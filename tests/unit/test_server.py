@@ -2,10 +2,12 @@
 
 import threading
 
-from charonia.observe.log import ServerLog
+from charonia.observe.log import LogSettings, ServerLog
 from charonia.options import ServerOptions
 from charonia.server import Server
 from charonia.testing.log import KeptLines
+from tests.models import onnx_models
+from tests.models.repository import write_config
 
 
 def closed(**settings):
@@ -41,3 +43,34 @@ def test_a_thread_that_dies_is_logged_and_ends_liveness(tmp_path):
     assert "thread 'timer' ended by an error" in lines.text
     assert "a bug of ours" in lines.text
     server.stop()
+
+
+class Heard(KeptLines):
+    """Tells when a line has certain words."""
+
+    def __init__(self, words):
+        super().__init__()
+        self._words = words.encode()
+        self.heard = threading.Event()
+
+    def write(self, data):
+        super().write(data)
+        if self._words in data:
+            self.heard.set()
+
+
+def test_a_warm_up_without_end_holds_up_no_stop(tmp_path):
+    onnx_models.save(onnx_models.identity("FP32", ["N", 2]), tmp_path, "m")
+    data = 'inputs { key: "INPUT0" value { data_type: TYPE_FP32 dims: 2 zero_data: true } }'
+    write_config(tmp_path, "m", f'model_warmup {{ name: "w" batch_size: 1 count: 4294967295 {data} }}')
+    lines = Heard("for iteration 3")
+    settings = closed(model_repository=[str(tmp_path)], exit_timeout_secs=20)
+    server = Server(settings, ServerLog(LogSettings(verbose_level=1), lines))
+    server.open()
+    loading = threading.Thread(target=server.load)
+    loading.start()
+    assert lines.heard.wait(20)
+    assert server.stop()
+    loading.join(20)
+    assert not loading.is_alive()
+    assert "not loaded: the server is stopping" in lines.text

@@ -1,5 +1,6 @@
 """The `model_warmup` samples of a configuration, executed by an instance before it serves."""
 
+import os
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from charonia.config.io import InputSpec, io_specs, wire_name
 from charonia.config.schema import ModelConfig, ModelWarmup
 from charonia.core.clock import Clock
 from charonia.core.datatypes import BYTES, DATATYPES
-from charonia.core.errors import BackendError, CharoniaError, InvalidArgumentError
+from charonia.core.errors import BackendError, CharoniaError, InvalidArgumentError, UnavailableError
 from charonia.core.files import read_regular
 from charonia.core.log import Log
 from charonia.core.request import InferRequest, Reply
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 WARMUP_FOLDER = "warmup"
 # Random integers stay small: they fit every integer type, and are more often a legal index than a large number is.
 _RANDOM_INTEGER_LIMIT = 128
+_EMPTY_STRING_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +56,25 @@ def warmup_samples(config: ModelConfig, model_dir: Path) -> list[WarmupSample]:
 
 
 def warm_up(
-    instance: BackendInstance, config: ModelConfig, samples: Sequence[WarmupSample], clock: Clock, log: Log
+    instance: BackendInstance,
+    config: ModelConfig,
+    samples: Sequence[WarmupSample],
+    clock: Clock,
+    log: Log,
+    stopping: threading.Event,
 ) -> None:
-    """Have `instance` execute every sample, before its own thread starts.
+    """Have `instance` execute every sample, before its own thread starts. Once `stopping` is set nothing more begins.
 
     Raises:
         BackendError: the model failed; the message names the sample and has the model's own.
+        UnavailableError: the server is stopping.
     """
     arranger = OutputArranger(io_specs(config)[1], config.max_batch_size > 0)
     for sample in samples:
         for iteration in range(1, sample.count + 1):
+            if stopping.is_set():
+                done = f"warmup sample '{sample.name}' ran {iteration - 1} of {sample.count} times"
+                raise UnavailableError(f"model '{config.name}' is not loaded: the server is stopping ({done})")
             log.verbose(f"model '{config.name}' is running warmup sample '{sample.name}' for iteration {iteration}")
             _execute(instance, config.name, sample, arranger, clock)
 
@@ -175,11 +186,14 @@ def _data(who: str, given: "SampleInput", datatype: str, dims: tuple[int, ...], 
         return _file_data(who, model_dir / WARMUP_FOLDER / given.input_data_file, datatype, elements)
     if source is None:
         raise InvalidArgumentError(f"{who} says none of zero_data, random_data and input_data_file")
-    if datatype == BYTES:
-        return bytes(4 * elements)
-    if source == "zero_data":
-        return bytes(DATATYPES[datatype].item_size_bytes * elements)
-    return _random_data(datatype, elements)
+    size = elements * (_EMPTY_STRING_BYTES if datatype == BYTES else DATATYPES[datatype].item_size_bytes)
+    try:
+        if size > os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"):
+            raise MemoryError  # the system may promise more than it has
+        return _random_data(datatype, elements) if source == "random_data" and datatype != BYTES else bytes(size)
+    except MemoryError:
+        message = f"{who} has dims {list(dims)}: these are {size} bytes, more than there is memory for"
+        raise InvalidArgumentError(f"{message}; write smaller dims") from None
 
 
 def _random_data(datatype: str, elements: int) -> bytes:

@@ -38,6 +38,7 @@ class ModelServices:
         start_at: the testing aid described at QueuedScheduler.
         metrics: which latencies are counted.
         gpu_uuids: by device ("gpu:0"), of the GPUs whose instances count by themselves.
+        stopping: set once the server stops; what takes long looks at it.
     """
 
     clock: Clock
@@ -48,6 +49,7 @@ class ModelServices:
     log: Log = field(default_factory=SilentLog)
     metrics: MetricsOptions = field(default_factory=MetricsOptions)
     gpu_uuids: Mapping[str, str] = field(default_factory=dict)
+    stopping: threading.Event = field(default_factory=threading.Event)
 
 
 class ModelVersion:

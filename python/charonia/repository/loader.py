@@ -234,7 +234,8 @@ class ModelLoad:
         for runner in instances:
             if isinstance(runner.instance, MortalInstance):
                 runner.instance.health_changed = partial(self.parts.on_health, model)
-            warm_up(runner.instance, model.config, samples, self.parts.services.clock, self.parts.facts.log)
+            services = self.parts.services
+            warm_up(runner.instance, model.config, samples, services.clock, self.parts.facts.log, services.stopping)
 
     def _hold_folder(self) -> Callable[[], None]:
         """Keep the files of a load request for one more version; gives what lets them go."""

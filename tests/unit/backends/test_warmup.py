@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from google.protobuf import text_format
 from charonia.backends.warmup import warm_up, warmup_samples
 from charonia.config.schema import ModelConfig
 from charonia.core.clock import MonotonicClock
-from charonia.core.errors import BackendError, InvalidArgumentError
+from charonia.core.errors import BackendError, InvalidArgumentError, UnavailableError
 from charonia.core.log import SilentLog
 from charonia.core.tensor import encode_bytes
 
@@ -51,7 +52,7 @@ class _Instance:
 def test_zero_data_of_a_batch(tmp_path: Path) -> None:
     config = _config("batch_size: 3 count: 2 " + _input())
     instance = _Instance()
-    warm_up(instance, config, warmup_samples(config, tmp_path), MonotonicClock(), SilentLog())
+    warm_up(instance, config, warmup_samples(config, tmp_path), MonotonicClock(), SilentLog(), Event())
     assert [len(batch) for batch in instance.batches] == [3, 3]
     assert instance.batches[0][0]["X"].tolist() == [[0, 0]]
 
@@ -128,7 +129,7 @@ def test_strings_of_a_file_are_counted(tmp_path: Path) -> None:
 def test_a_model_that_fails(tmp_path: Path, error: Exception) -> None:
     config = _config("batch_size: 2 " + _input())
     with pytest.raises(BackendError, match=r"model 'm' failed to run warmup sample 'w': .*on purpose"):
-        warm_up(_Instance(error), config, warmup_samples(config, tmp_path), MonotonicClock(), SilentLog())
+        warm_up(_Instance(error), config, warmup_samples(config, tmp_path), MonotonicClock(), SilentLog(), Event())
 
 
 def test_a_pipe_keeps_nobody_waiting(tmp_path: Path) -> None:
@@ -136,3 +137,29 @@ def test_a_pipe_keeps_nobody_waiting(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "warmup/x.bin")
     with pytest.raises(InvalidArgumentError, match="a pipe or a device"):
         warmup_samples(_config("batch_size: 1 " + _input('input_data_file: "x.bin"')), tmp_path)
+
+
+@pytest.mark.parametrize("dims", [2**40, 2**62])
+@pytest.mark.parametrize("data", ["zero_data: true", "random_data: true"])
+@pytest.mark.parametrize(("datatype", "item"), [("TYPE_FP32", 4), ("TYPE_STRING", 4)])
+def test_dims_that_fit_no_memory(tmp_path: Path, dims: int, data: str, datatype: str, item: int) -> None:
+    config = _config("batch_size: 1 " + _input(data, datatype, str(dims)), datatype, "-1")
+    said = rf"sample 'w' of model 'm', input 'X' has dims \[{dims}\]: these are {dims * item} bytes, more than there is"
+    with pytest.raises(InvalidArgumentError, match=said):
+        warmup_samples(config, tmp_path)
+
+
+def test_a_stop_ends_the_longest_warm_up(tmp_path: Path) -> None:
+    config = _config("batch_size: 1 count: 4294967295 " + _input())
+    stopping, instance = Event(), _Instance()
+    start = instance.start
+
+    def third_stops(batch: Any) -> None:
+        start(batch)
+        if len(instance.batches) == 3:
+            stopping.set()
+
+    instance.start = third_stops  # type: ignore[method-assign]
+    with pytest.raises(UnavailableError, match=r"the server is stopping \(warmup sample 'w' ran 3 of 4294967295 times"):
+        warm_up(instance, config, warmup_samples(config, tmp_path), MonotonicClock(), SilentLog(), stopping)
+    assert len(instance.batches) == 3
