@@ -38,7 +38,8 @@ def serving(tmp_path_factory):
         backend: "python"
         input { name: "IN" data_type: TYPE_INT32 dims: [ 1 ] }
         output { name: "OUT" data_type: TYPE_INT32 dims: [ 1 ] }
-        """
+        parameters { key: "execution" value { string_value: "inline" } }
+        """  # a process of its own may log after it has answered
     )
     path = folder / "server.log"
     explicit = {"model_control_mode": "explicit", "load_model": ["*"]}
