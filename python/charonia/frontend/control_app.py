@@ -26,13 +26,13 @@ from charonia.frontend.http_answers import (
     Action,
     Ask,
     Endpoint,
+    NotFound,
     StatusOf,
     empty_answer,
     empty_json_answer,
     error_answer,
     json_answer,
     json_text,
-    not_found_app,
 )
 from charonia.observe.exposition import CONTENT_TYPE
 
@@ -48,27 +48,38 @@ ConfigJson = Callable[["ModelConfig"], str]
 
 
 class RoutedApp:
-    """An ASGI app that matches paths as sent; what matches no route is an error in JSON."""
+    """An ASGI app that matches paths as sent; `missing` answers what matches no route."""
 
-    def __init__(self, routes: Sequence[Route]) -> None:
-        self._router = Router(routes, redirect_slashes=False, default=not_found_app)
+    def __init__(self, routes: Sequence[Route], missing: NotFound) -> None:
+        self._router = Router(routes, redirect_slashes=False, default=missing)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._router({**scope, "path": scope["raw_path"].decode("latin-1")}, receive, send)
 
 
 class ControlApp(RoutedApp):
-    """Serves every path of the protocol but the infer routes, which the wire keeps to itself."""
+    """Serves every path of the protocol but the infer routes, which the wire keeps to itself.
+
+    Args:
+        metrics_port: where those who ask for metrics here are sent; None when it is closed.
+    """
 
     def __init__(
-        self, handlers: Handlers, config_json: ConfigJson, status_of: StatusOf, log: Log, waiting: WaitingCalls
+        self,
+        handlers: Handlers,
+        config_json: ConfigJson,
+        status_of: StatusOf,
+        log: Log,
+        waiting: WaitingCalls,
+        metrics_port: int | None,
     ) -> None:
         self._handlers = handlers
         self._waiting = waiting
         self._config_json = config_json
         self._status_of = status_of
         self._log = log
-        super().__init__(self._routes())
+        metrics = Route("/metrics", NotFound(_where_metrics_are(metrics_port)))
+        super().__init__([*self._routes(), metrics], NotFound())
 
     def _routes(self) -> list[Route]:
         routes = [
@@ -189,11 +200,18 @@ class MetricsApp(RoutedApp):
             [
                 Route("/", Endpoint({"GET": _nothing}, status_of, log)),
                 Route("/metrics", Endpoint({"GET": self._metrics}, status_of, log)),
-            ]
+            ],
+            NotFound("this is the metrics port (--metrics-port), which has /metrics only"),
         )
 
     async def _metrics(self, ask: Ask) -> Response:
         return Response(self._text(), headers={"content-type": CONTENT_TYPE})
+
+
+def _where_metrics_are(port: int | None) -> str:
+    if port is None:
+        return "metrics are turned off (--allow-metrics)"
+    return f"metrics are on port {port} (--metrics-port)"
 
 
 def _both(action: Action) -> dict[str, Action]:

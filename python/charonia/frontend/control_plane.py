@@ -27,8 +27,9 @@ def control_loop(
 ) -> ControlLoop:
     """The loop over `wire`, not started."""
     waiting = WaitingCalls()
+    control = ControlApp(handlers, config_to_json_text, http_status, log, waiting, wire.metrics_port)
     apps: dict[str, ASGIApp] = {
-        "http": MountedApps(ControlApp(handlers, config_to_json_text, http_status, log, waiting), mounts),
+        "http": MountedApps(control, mounts),
         "metrics": MetricsApp(metrics_text, http_status, log),
     }
     return ControlLoop(wire, AsgiBridge(apps, log), ControlRpc(handlers, log, waiting), log, on_death, waiting)

@@ -12,6 +12,7 @@ from starlette.types import Receive, Scope, Send
 from charonia.control.versions import is_digits
 from charonia.core.errors import CharoniaError
 from charonia.core.log import Log
+from charonia.core.text import printable, shown
 from charonia.frontend.control_json import dump
 
 NOT_FOUND = 404
@@ -58,13 +59,27 @@ def error_answer(status: int, sentence: str) -> Response:
     return json_answer({"error": sentence}, status)
 
 
-def not_found() -> Response:
-    return error_answer(NOT_FOUND, "Not Found")
+class NotFound:
+    """The ASGI app of paths that do not exist.
+
+    Args:
+        why: what to say of them; None for what was asked.
+    """
+
+    def __init__(self, why: str | None = None) -> None:
+        self._why = why
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        why = self._why or f"there is no {_shown(scope['method'])} {_shown(scope['path'])}"
+        await _not_found(why)(scope, receive, send)
 
 
-async def not_found_app(scope: Scope, receive: Receive, send: Send) -> None:
-    """The ASGI app of every path that does not exist."""
-    await not_found()(scope, receive, send)
+def _not_found(why: str) -> Response:
+    return error_answer(NOT_FOUND, f"Not Found: {why}")
+
+
+def _shown(text: str) -> str:
+    return printable(shown(text))
 
 
 class Endpoint:
@@ -84,8 +99,9 @@ class Endpoint:
 
     async def _answer(self, scope: Scope, receive: Receive) -> Response:
         parameters: dict[str, str] = scope.get("path_params", {})
-        if not is_digits(parameters.get("version", "1")):  # as sent: then it is a path that does not exist
-            return not_found()
+        version = parameters.get("version", "1")
+        if not is_digits(version):  # as sent: then it is a path that does not exist
+            return _not_found(f"'{_shown(version)}' is no version number, which has digits only")
         action = self._actions.get(scope["method"])
         if action is None:
             response = error_answer(METHOD_NOT_ALLOWED, "Method Not Allowed")

@@ -217,6 +217,24 @@ fn health_is_what_was_published() {
 }
 
 #[test]
+fn paths_that_do_not_exist_are_named() {
+    let server = start(|_| {});
+    let mut client = Client::new(&server);
+    let mut said = |asked: &str| {
+        let answer = client.ask(asked, &[], b"");
+        assert_eq!(answer.status, 404);
+        answer.text()
+    };
+    let text = said("GET /v2/models/%ff/ready");
+    assert_eq!(text, r#"{"error":"Not Found: there is no GET /v2/models/%ff/ready"}"#);
+    let text = said("POST /v2/models/m/versions/latest/infer");
+    assert_eq!(text, r#"{"error":"Not Found: 'latest' is no version number, which has digits only"}"#);
+    let text = said(&format!("GET /v2/models//é{}/ready", "a".repeat(300)));
+    let shown = format!(r"/v2/models//\\u{{e9}}{}…", "a".repeat(200 - "/v2/models//.".len()));
+    assert_eq!(text, format!(r#"{{"error":"Not Found: there is no GET {shown}"}}"#));
+}
+
+#[test]
 fn nothing_is_live_before_something_is_published() {
     let options = charonia_wire::options::Options { http: support::local(), ..Default::default() };
     let server = charonia_wire::server::Server::new(options);

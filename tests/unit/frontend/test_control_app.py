@@ -22,7 +22,7 @@ def ask(handlers, log):
     """ask("GET /v2", body) answers the call."""
     bridge = AsgiBridge(
         {
-            "http": ControlApp(handlers, config_to_json_text, STATUS.__getitem__, log, WaitingCalls()),
+            "http": ControlApp(handlers, config_to_json_text, STATUS.__getitem__, log, WaitingCalls(), 8002),
             "metrics": MetricsApp(lambda: "up 1\n", STATUS.__getitem__, log),
         },
         log,
@@ -91,6 +91,14 @@ def test_statistics_with_batches(ask, models):
         '[{"batch_size":4,"compute_input":{"count":2,"ns":10},"compute_infer":{"count":2,"ns":20},'
         '"compute_output":{"count":2,"ns":30}}]'
     )
+
+
+def test_statistics_of_a_version_that_is_not_loaded(ask):
+    call = ask("GET /v2/models/bad/versions/1/stats")
+    assert call.status == 503
+    said = error_of(call)
+    assert said.startswith("requested model version is not available for model 'bad': ")
+    assert "no such file" in said
 
 
 def test_statistics_of_all(ask):
@@ -199,19 +207,33 @@ def test_unknown_versions_and_versions_too_large(ask):
         "/v2//models/id",
         "//v2",
         "/v2/models//config",
-        "/v2/models/id/versions/x",
-        "/v2/models/id/versions/-1/config",
-        "/v2/models/id/versions/%31",
         "/v2/models/id/versions/1/trace/setting",
         "/v2/health",
         "/v2%2Fhealth/live",
-        "/metrics",
     ],
 )
 def test_unknown_paths(ask, path):
     for method in ("GET", "DELETE"):
         call = ask(f"{method} {path}")
-        assert (call.status, error_of(call)) == (404, "Not Found")
+        assert (call.status, error_of(call)) == (404, f"Not Found: there is no {method} {path}")
+
+
+def test_unknown_paths_are_cut_and_printable(ask):
+    call = ask(f"GET /\x1b{'a' * 1000}")
+    assert (call.status, error_of(call)) == (404, "Not Found: there is no GET /\\x1b" + "a" * 198 + "…")
+
+
+@pytest.mark.parametrize("version", ["latest", "-1", "%31"])
+def test_versions_that_are_no_numbers(ask, version):
+    for rest in ("", "/config"):
+        call = ask(f"GET /v2/models/id/versions/{version}{rest}")
+        said = f"Not Found: '{version}' is no version number, which has digits only"
+        assert (call.status, error_of(call)) == (404, said)
+
+
+def test_metrics_are_on_another_port(ask):
+    call = ask("GET /metrics")
+    assert (call.status, error_of(call)) == (404, "Not Found: metrics are on port 8002 (--metrics-port)")
 
 
 @pytest.mark.parametrize(
@@ -332,7 +354,10 @@ def test_metrics_port(ask):
     assert (root.status, root.answer) == (200, b"")
     post = ask("POST /metrics", listener="metrics")
     assert (post.status, error_of(post)) == (405, "Method Not Allowed")
-    assert ask("GET /metrics/", listener="metrics").status == 404
+    for path in ("/metrics/", "/v2/health/ready"):
+        call = ask(f"GET {path}", listener="metrics")
+        assert call.status == 404
+        assert error_of(call).startswith("Not Found: this is the metrics port")
 
 
 DEFAULT_SETTINGS = (

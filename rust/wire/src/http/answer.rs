@@ -18,6 +18,9 @@ use crate::status::Code;
 
 pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
+/// Characters of a path in a message.
+const MAX_SHOWN: usize = 200;
+
 pub type Answer = Response<AnswerBody>;
 
 /// The body of an answer. Every form but `Parts` has a known length.
@@ -125,8 +128,23 @@ pub fn error_body(message: &str) -> Bytes {
     format!("{{\"error\":{text}}}").into()
 }
 
-pub fn not_found() -> Answer {
-    error_with(StatusCode::NOT_FOUND, "Not Found")
+pub fn not_found(why: &str) -> Answer {
+    error_with(StatusCode::NOT_FOUND, &format!("Not Found: {why}"))
+}
+
+/// A method, path or part of one as a message shows it: in ASCII, and cut when it is very long.
+pub fn shown(text: &str) -> String {
+    let mut shown = String::new();
+    for each in text.chars().take(MAX_SHOWN) {
+        match each.is_ascii_graphic() {
+            true => shown.push(each),
+            false => shown.extend(each.escape_unicode()),
+        }
+    }
+    if text.chars().nth(MAX_SHOWN).is_some() {
+        shown.push('…');
+    }
+    shown
 }
 
 pub fn not_allowed(allow: &'static str) -> Answer {

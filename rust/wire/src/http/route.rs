@@ -17,8 +17,10 @@ pub enum Route {
     Ready,
     ModelReady(Target),
     Infer(Target),
-    /// Looks like one of the above, but its version is not a number or its name not UTF-8.
+    /// Looks like one of the above, but has no name that is UTF-8, or something else where the version stands.
     NotFound,
+    /// Has this where the version stands, which is not a number.
+    NoVersion(String),
     Control,
 }
 
@@ -38,21 +40,27 @@ pub fn route(path: &str) -> Route {
         "ready" => Route::ModelReady,
         _ => return Route::Control,
     };
-    target(owner).map_or(Route::NotFound, kind)
+    target(owner).map_or_else(|missing| missing, kind)
 }
 
 /// `{m}` or `{m}/versions/{v}`.
-fn target(owner: &str) -> Option<Target> {
+fn target(owner: &str) -> Result<Target, Route> {
     let (name, version) = match owner.split_once('/') {
         None => (owner, ""),
-        Some((name, rest)) => (name, rest.strip_prefix("versions/").filter(|version| is_number(version))?),
+        Some((name, rest)) => (name, rest.strip_prefix("versions/").map(number).ok_or(Route::NotFound)??),
     };
-    let model = percent_decode_str(name).decode_utf8().map(Cow::into_owned).ok()?;
-    (!model.is_empty()).then(|| Target { model, version: version.to_owned() })
+    match percent_decode_str(name).decode_utf8().map(Cow::into_owned) {
+        Ok(model) if !model.is_empty() => Ok(Target { model, version: version.to_owned() }),
+        _ => Err(Route::NotFound),
+    }
 }
 
-fn is_number(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+fn number(text: &str) -> Result<&str, Route> {
+    match text.bytes().all(|byte| byte.is_ascii_digit()) {
+        _ if text.is_empty() || text.contains('/') => Err(Route::NotFound),
+        true => Ok(text),
+        false => Err(Route::NoVersion(text.to_owned())),
+    }
 }
 
 #[cfg(test)]
@@ -80,7 +88,9 @@ mod tests {
 
     #[test]
     fn versions_that_are_no_numbers_do_not_exist() {
-        assert_eq!(route("/v2/models/m/versions/x/infer"), Route::NotFound);
+        assert_eq!(route("/v2/models/m/versions/x/infer"), Route::NoVersion("x".to_owned()));
+        assert_eq!(route("/v2/models/m/versions/-1/ready"), Route::NoVersion("-1".to_owned()));
+        assert_eq!(route("/v2/models/m/versions/1/x/ready"), Route::NotFound);
         assert_eq!(route("/v2/models/m/versions//ready"), Route::NotFound);
         assert_eq!(route("/v2/models/m/other/1/ready"), Route::NotFound);
         assert_eq!(route("/v2/models//infer"), Route::NotFound);

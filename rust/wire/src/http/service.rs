@@ -13,7 +13,7 @@ use http::request::Parts;
 use http::{HeaderValue, Method, Request, StatusCode, Version};
 use hyper::body::Incoming;
 
-use super::answer::{self, Answer};
+use super::answer::{self, shown, Answer};
 use super::route::{route, Route};
 use super::{control, health, infer};
 use crate::connections::{Life, Whole};
@@ -84,12 +84,21 @@ async fn dispatch(connection: &Connection, request: Request<Incoming>) -> Answer
         Route::Infer(target) if head.method == Method::POST => infer::infer(connection, target, head, body).await,
         Route::Infer(_) => answer::not_allowed("POST"),
         Route::Control => control::control(connection, head, body).await,
-        Route::NotFound => answer::not_found(),
+        Route::NotFound => answer::not_found(&no_such(head.method.as_str(), head.uri.path())),
+        Route::NoVersion(text) => answer::not_found(&no_version(&text)),
         _ if head.method != Method::GET && head.method != Method::HEAD => answer::not_allowed("GET, HEAD"),
         Route::Live => health::yes_or_no(table.read().live),
         Route::Ready => health::yes_or_no(table.read().ready),
         Route::ModelReady(target) => health::model_ready(&table.read(), &target),
     }
+}
+
+fn no_such(method: &str, path: &str) -> String {
+    format!("there is no {} {}", shown(method), shown(path))
+}
+
+fn no_version(text: &str) -> String {
+    format!("'{}' is no version number, which has digits only", shown(text))
 }
 
 fn too_long_a_head(head: &Parts, limit: usize) -> Option<Answer> {
