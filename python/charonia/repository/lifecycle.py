@@ -26,7 +26,6 @@ from charonia.repository.states import UNLOADED, ModelRecord, State, V, VersionR
 
 # A server with very many models must not start very many threads to stop.
 _UNLOAD_THREADS = 32
-_ANOTHER_FAILED = "unloaded: another version of the model failed to load"
 # Its instances are down already, so there is little to wait for.
 _CONDEMNED_STOP_S = 5.0
 
@@ -247,11 +246,9 @@ class ModelLifecycle(Generic[V]):
             update.discard()
         with self._lock:
             loaded = [record for record in attempt.fresh.values() if record.loaded is not None]
-            for record in loaded:
-                if (
-                    record.version not in attempt.failures
-                ):  # else it was loaded, and has its reason: a stop came between
-                    record.state, record.reason = State.UNAVAILABLE, _ANOTHER_FAILED
+            # A stop fails what is loaded too: that has its reason.
+            for record in [record for record in loaded if record.version not in attempt.failures]:
+                record.state, record.reason = State.UNAVAILABLE, "unloaded: another version of the model failed to load"
             self._touched.add(attempt.name)
         self._publication.announce()
         log = self._log.about(attempt.name)
