@@ -157,6 +157,19 @@ def test_a_body_of_very_many_small_chunks(http):
     assert "chunks" not in said
 
 
+@pytest.mark.parametrize("first", ["Content-Length", "Transfer-Encoding"])
+def test_a_body_of_two_lengths_ends_the_connection(http, first):
+    """The chunks count, and nothing that follows is read: it may be part of the body to whoever passed it on."""
+    chunked = b"%x\r\n%s\r\n0\r\n\r\n" % (len(GOOD), GOOD)
+    lengths = sorted([f"Content-Length: {len(chunked)}", "Transfer-Encoding: chunked"])
+    lengths = lengths if first == "Content-Length" else lengths[::-1]
+    request = http_request(PATH, chunked, lengths).replace(b"Connection: close\r\n", b"")
+    status, head, said = exchange(http.port, request + http_request(PATH, GOOD))
+    assert status == 200
+    assert "connection: close" in head.lower()
+    assert json.loads(said)["outputs"][0]["data"] == [1.5, -2]
+
+
 def test_an_announced_length_above_the_limit_is_refused_before_it_is_sent(http):
     head = http_request(PATH, b"", ["Content-Length: 99999999999999", "Expect: 100-continue"])
     status, _, said = exchange(http.port, head)
