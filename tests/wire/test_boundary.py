@@ -318,9 +318,11 @@ def test_a_control_call_with_a_length_is_not_chunked_and_keeps_the_connection(se
         assert (response.headers["Content-Length"], response.read()) == ("2", b"{}")
 
 
-def test_the_port_in_use_is_named(server: WireServer) -> None:
-    options = WireOptions(http_address="127.0.0.1", http_port=server.http_port, grpc_port=None, metrics_port=None)
-    with pytest.raises(OSError, match=f"127.0.0.1:{server.http_port}"):
+@pytest.mark.parametrize(("listener", "service"), [("http", "HTTP"), ("grpc", "GRPC"), ("metrics", "Metrics")])
+def test_the_port_in_use_is_named(server: WireServer, listener: str, service: str) -> None:
+    options = WireOptions(**{f"{listener}_address": "127.0.0.1", f"{listener}_port": server.http_port})
+    said = f"failed to start {service} service: Unavailable - Socket '127.0.0.1:{server.http_port}' already in use"
+    with pytest.raises(OSError, match=said):
         WireServer(options).start()
 
 

@@ -54,10 +54,12 @@ impl Server {
         Self { wire: Wire::new(options), running: Mutex::default() }
     }
 
-    /// Bind every listener, then serve all. The error names address and port.
+    /// Bind every listener, then serve all. The error names service, address and port.
     pub fn start(&self) -> io::Result<()> {
         let options = &self.wire.options;
-        let [http, grpc, metrics] = [bind(&options.http)?, bind(&options.grpc)?, bind(&options.metrics)?];
+        let http = bind("HTTP", &options.http)?;
+        let grpc = bind("GRPC", &options.grpc)?;
+        let metrics = bind("Metrics", &options.metrics)?;
         let port =
             |listener: &Option<TcpListener>| listener.as_ref().and_then(|one| one.local_addr().ok()).map(|a| a.port());
         let ports = Ports { http: port(&http), grpc: port(&grpc), metrics: port(&metrics) };
@@ -116,10 +118,17 @@ impl Drop for Server {
 }
 
 /// None when nothing should listen.
-fn bind(listen: &Listen) -> io::Result<Option<TcpListener>> {
+fn bind(service: &str, listen: &Listen) -> io::Result<Option<TcpListener>> {
     let Some(port) = listen.port else { return Ok(None) };
     let place = format!("{}:{port}", listen.address);
-    let named = |error: io::Error| io::Error::new(error.kind(), format!("cannot listen on {place}: {error}"));
+    let named = |error: io::Error| {
+        let why = match error.kind() {
+            // Scripts look for these words.
+            io::ErrorKind::AddrInUse => format!("Unavailable - Socket '{place}' already in use"),
+            _ => format!("cannot listen on {place}: {error}"),
+        };
+        io::Error::new(error.kind(), format!("failed to start {service} service: {why}"))
+    };
     let mut addresses = (listen.address.as_str(), port).to_socket_addrs().map_err(named)?;
     let address = addresses.next().ok_or_else(|| named(io::ErrorKind::AddrNotAvailable.into()))?;
     bind_socket(address, listen.reuse_port).map(Some).map_err(named)
