@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 from charonia.api import Server
+from tests.facts.layout import lay_out
 from tests.facts.over_grpc import Grpc
 from tests.facts.over_http import ask
 from tests.facts.rows import HERE, Answer, Fact, Subject
@@ -16,7 +17,8 @@ def replay(subject: Subject, folder: Path) -> list[Answer]:
     """What a new server answers to each row."""
     repository = folder / "models"
     for models in subject.models:
-        shutil.copytree(HERE / models, repository, dirs_exist_ok=True)
+        for model in (HERE / models).iterdir():
+            lay_out(model, repository / model.name)
     options = {"backend_config": _INLINE, **subject.options}
     with Server(repository, http_port=0, grpc_port=0, metrics_port=0, **options) as server:
         return answers(subject.facts, repository, dict(server.ports))

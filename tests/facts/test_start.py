@@ -1,6 +1,5 @@
 """The rows of `start.toml`: the command is started with a row's flags, asked, ended, and its log read."""
 
-import shutil
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -8,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.facts.compare import differences
+from tests.facts.compare import check, differences
+from tests.facts.layout import lay_out
 from tests.facts.over_http import ask
 from tests.facts.rows import HERE, Answer, Fact, read
 from tests.system.conftest import PATIENCE_S, Serving
@@ -31,11 +31,7 @@ def runs(tmp_path_factory):
 @pytest.mark.parametrize("fact", [pytest.param(each, id=each.name) for each in _FACTS])
 def test_the_command_does_as_recorded(fact: Fact, runs):
     got = runs[fact.number - 1].result()
-    wrong = differences(fact.expected, got)
-    if fact.later and wrong:
-        pytest.skip(f"needs {fact.later}")
-    assert not fact.later, f"{fact.later}: this holds now, so take `later` out of the row"
-    assert not wrong, {part: (fact.expected.get(part), got.get(part)) for part in wrong}
+    check(fact, got)
 
 
 @pytest.mark.parametrize("fact", [pytest.param(each, id=each.name) for each in _FACTS if each.ours])
@@ -61,7 +57,7 @@ def _run(fact: Fact, folder: Path) -> Answer:
 def _laid_out(folder: Path, models: list[str]) -> Path:
     folder.mkdir()
     for model in models:
-        shutil.copytree(HERE / model, folder / Path(model).name)
+        lay_out(HERE / model, folder / Path(model).name)
     return folder
 
 
