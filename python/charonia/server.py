@@ -8,17 +8,12 @@ stop   exiting is published → no new connections, no new calls → accepted ca
 import os
 import threading
 import traceback
-from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from charonia import __version__
 from charonia.backends.base import ServerFacts
-from charonia.backends.cores import available_cores
 from charonia.backends.gpus import visible_gpus
-from charonia.backends.placement import Devices
-from charonia.backends.registry import BackendRegistry
-from charonia.config.model_config import ConfigOptions
 from charonia.control.metadata import EXTENSIONS, TRITON_VERSION
 from charonia.core.clock import MonotonicClock
 from charonia.core.protocols import Bell
@@ -32,6 +27,7 @@ from charonia.observe.metrics_config import parse_metrics_config
 from charonia.options import ServerOptions
 from charonia.repository.control import RepositoryControl
 from charonia.repository.directory import Directory
+from charonia.repository.inspection import InspectionParts
 from charonia.repository.lifecycle import ModelLifecycle
 from charonia.repository.loader import LoaderParts, ModelLoader
 from charonia.repository.operations import ModelOperations
@@ -80,8 +76,8 @@ class Server:
         self._exiting = threading.Event()
         self._stop_by = 0.0
         self._doors: Doors | None = None
+        self._testing_aids = TestingAids.of(os.environ)
         self._timer = Timer(self.clock, lambda error: self._on_death("timer", error))
-        self.registry = BackendRegistry(_backend_directory(options), options.backend_config)
         self.lifecycle: ModelLifecycle[ModelVersion] = ModelLifecycle(
             self.log,
             threads=options.model_load_thread_count,
@@ -99,6 +95,7 @@ class Server:
             self.clock,
             self.log,
         )
+        self._inspection = InspectionParts.of(options, [gpu.index for gpu in self._gpus], self._facts())
         self._loader = ModelLoader(self._loader_parts())
         self._remarks = Remarks(self.log)
         self._operations = ModelOperations(self.lifecycle, self._loader)
@@ -109,23 +106,23 @@ class Server:
 
     def _loader_parts(self) -> LoaderParts:
         options = self.options
-        gpus = tuple(gpu.index for gpu in self._gpus)
+        base = self._inspection
         return LoaderParts(
-            self.registry,
-            Devices(gpus, available_cores(), options.no_gpu),
+            base.registry,
+            base.devices,
+            base.facts,
+            base.config,
             ModelServices(
                 self.clock,
                 self._timer,
                 self.engine,
                 self._on_death,
-                TestingAids.of(os.environ).start_batching_at,
+                self._testing_aids.start_batching_at,
                 self.log,
                 self._metrics_options,
                 {f"gpu:{gpu.index}": gpu.uuid for gpu in self._gpus} if measures_gpus(options) else {},
                 self._exiting,
             ),
-            self._facts(),
-            ConfigOptions(not options.disable_auto_complete_config, options.model_config_name, gpus=gpus),
             self._new_bell,
             self._on_health,
         )
@@ -180,7 +177,15 @@ class Server:
         from charonia.control.handlers import Handlers
         from charonia.frontend.doors import Doors
 
-        doors = Doors(self.options, f"charonia/{__version__}", self.engine, self.lifecycle, self._on_death, self.log)
+        doors = Doors(
+            self.options,
+            f"charonia/{__version__}",
+            self.engine,
+            self.lifecycle,
+            self._on_death,
+            self.log,
+            self._testing_aids.grpc_answer_delay_s,
+        )
         doors.open()
         self._doors = doors
         self._publish()
@@ -218,7 +223,9 @@ class Server:
             self._poller.start()
 
     def _log_tables(self) -> None:
-        for text in start_tables(self.options, self.registry, self.models.index(), TRITON_VERSION, EXTENSIONS):
+        for text in start_tables(
+            self.options, self._inspection.registry, self.models.index(), TRITON_VERSION, EXTENSIONS
+        ):
             self.log.table(text)
 
     def log_listeners(self) -> None:
@@ -253,7 +260,7 @@ class Server:
             self._poller.join(_POLL_S)
         self.control.close()
         if unloaded:
-            self.registry.close()
+            self._inspection.registry.close()
         return in_time and unloaded and flushed
 
     @property
@@ -315,7 +322,3 @@ class Server:
 
 def _wants_network(options: ServerOptions) -> bool:
     return options.allow_http or options.allow_grpc or options.allow_metrics
-
-
-def _backend_directory(options: ServerOptions) -> Path | None:
-    return Path(options.backend_directory) if options.backend_directory else None

@@ -1,10 +1,9 @@
 """The log settings of the server, and the levels of one model, which is an addition of ours."""
 
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from charonia.control.protocols import LogControl, Models
-from charonia.core.errors import InvalidArgumentError, NotFoundError, UnsupportedError
+from charonia.core.errors import InvalidArgumentError, UnsupportedError
 from charonia.core.text import shown
 from charonia.observe.log import NO_CHANGES, LevelChanges, LogLevels, LogSettings
 from charonia.observe.log_lines import LINES
@@ -69,7 +68,7 @@ class Logging:
 
     def of_model(self, model: str) -> LogLevels:
         """The levels that count for a model of the repository, loaded or not. Raises NotFoundError for another."""
-        self._check_known(model)
+        self._models().check_known(model)
         return self._log.levels_of(model)
 
     def update_model(self, model: str, change: LogChange) -> LogLevels:
@@ -79,30 +78,14 @@ class Logging:
             NotFoundError: no such model.
             InvalidArgumentError: a setting that only the whole server has, or a level beyond 31 bits.
         """
-        self._check_known(model)
+        self._models().check_known(model)
         if change.file is not None or change.format is not None:
             raise InvalidArgumentError(
                 f"'log_file' and 'log_format' are settings of the whole server: model '{model}' has levels only"
             )
         _check_level(change.levels)
-        self._log.change_model(model, _merged(self._log.changes_of(model), change))
+        self._log.change_model(model, change.levels.after(self._log.changes_of(model), change.cleared))
         return self._log.levels_of(model)
-
-    def _check_known(self, model: str) -> None:
-        if not any(entry.name == model for entry in self._models().index()):
-            raise NotFoundError(
-                f"Request for unknown model: '{shown(model)}' is not found: no repository of this server has it"
-            )
-
-
-def _merged(earlier: LevelChanges, change: LogChange) -> LevelChanges:
-    """What holds for a model after `change`: its own word counts, then what was said earlier and not cleared."""
-
-    def value(field: str) -> Any:
-        later = getattr(change.levels, field)
-        return later if later is not None or field in change.cleared else getattr(earlier, field)
-
-    return LevelChanges(**{each.name: value(each.name) for each in fields(LevelChanges)})
 
 
 def _check_level(levels: LevelChanges) -> None:

@@ -66,6 +66,10 @@ class ModelDirectory(Protocol):
         """All loaded versions of all models, by name and version."""
         ...
 
+    def check_known(self, name: str) -> None:
+        """Raises NotFoundError when no repository has this model, loaded or not."""
+        ...
+
     def index(self) -> Sequence[IndexEntry]:
         """Every model of the repositories, loaded or not, by name and version."""
         ...

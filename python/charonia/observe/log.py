@@ -7,14 +7,17 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from types import FrameType
+from typing import TypeVar
 
 from charonia.core.log import LogLevel
 from charonia.observe.log_lines import LINES, as_lines, quoted
 from charonia.observe.sink import Sink, stderr_sink
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,19 @@ class LevelChanges:
             levels.warning if self.warning is None else self.warning,
             levels.error if self.error is None else self.error,
             levels.verbose_level if self.verbose_level is None else self.verbose_level,
+        )
+
+    def after(self, earlier: "LevelChanges", cleared: Set[str]) -> "LevelChanges":
+        """What was said earlier, with these changes over it, and without the fields that are `cleared`."""
+
+        def last(field: str, now: T | None, before: T | None) -> T | None:
+            return before if now is None and field not in cleared else now
+
+        return LevelChanges(
+            last("info", self.info, earlier.info),
+            last("warning", self.warning, earlier.warning),
+            last("error", self.error, earlier.error),
+            last("verbose_level", self.verbose_level, earlier.verbose_level),
         )
 
 

@@ -84,21 +84,34 @@ class Directory(Generic[V]):
         """Every model of the repositories, by name and version."""
         return tuple(entry for _, model in sorted(self.models.items()) for entry in model.entries)
 
+    def check_known(self, name: str) -> None:
+        """
+        Raises:
+            NotFoundError: no repository has this model.
+        """
+        model = self.models.get(name)
+        if model is None or not model.entries:
+            raise _unknown(name)
+
     def why_not(self, name: str, version: int) -> CharoniaError:
         """The error for a version that does not serve."""
         model = self.models.get(name)
         if model is None:
             if not self._scanned:
                 return UnavailableError(f"model '{shown(name)}' can't be served yet: the server is loading its models")
-            return NotFoundError(
-                f"Request for unknown model: '{shown(name)}' is not found: no repository of this server has it"
-            )
+            return _unknown(name)
         if version != ANY_VERSION:
             return _why_not_version(name, version, model.entries)
         if any(entry.state is State.LOADING for entry in model.entries):
             return UnavailableError(f"model '{name}' is loading")
         why = _reasons(model.entries) or " (it is not loaded)"
         return NotFoundError(f"Request for unknown model: '{name}' has no available versions{why}")
+
+
+def _unknown(name: str) -> NotFoundError:
+    return NotFoundError(
+        f"Request for unknown model: '{shown(name)}' is not found: no repository of this server has it"
+    )
 
 
 def _why_not_version(name: str, version: int, entries: Sequence[IndexEntry]) -> CharoniaError:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 
 from charonia.config.model_config import CONFIG_FILE, CUSTOM_CONFIGS
-from charonia.repository.strays import is_version
+from charonia.repository.strays import is_version, listing
 
 _CONFIGS = (CONFIG_FILE, CUSTOM_CONFIGS)
 # Python writes it beside the code when it loads the model: that is no change.
@@ -78,8 +78,6 @@ def _line(path: str, what: int | str, more: int | None) -> bytes:
 
 def _listing(path: str) -> list["os.DirEntry[str]"]:
     try:
-        with os.scandir(path) as entries:
-            shown = (each for each in entries if not each.name.startswith(".") and each.name != _BYTECODE)
-            return sorted(shown, key=lambda each: each.name)
+        return [entry for entry in listing(path) if entry.name != _BYTECODE]
     except OSError:
         return []

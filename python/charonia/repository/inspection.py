@@ -5,12 +5,13 @@ inspect_version  the model's files, its devices, labels and warm-up data: why a 
 inspect_files    the model's files alone
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from charonia.backends.base import ModelContext, ServerFacts
+from charonia.backends.cores import available_cores
 from charonia.backends.inspecting import InspectingBackend, Inspection
 from charonia.backends.not_installed import BackendMissingError
 from charonia.backends.placement import Devices, place
@@ -24,6 +25,7 @@ from charonia.config.places import NO_PLACES, Place, Places
 from charonia.config.schema import ModelConfig
 from charonia.core.errors import CharoniaError
 from charonia.core.log import SilentLog
+from charonia.options import ServerOptions
 from charonia.repository.labels import label_findings
 from charonia.repository.scan import FoundModel
 from charonia.repository.strays import is_like_config
@@ -63,12 +65,29 @@ class ModelReading:
 
 @dataclass(frozen=True, slots=True)
 class InspectionParts:
-    """What inspecting needs of the server; as `LoaderParts` has it."""
+    """What inspecting needs of the server.
+
+    Attributes:
+        devices: what instances may run on.
+        facts: the settings that backends see.
+        config: how configs are read.
+    """
 
     registry: BackendRegistry
     devices: Devices
     facts: ServerFacts
     config: ConfigOptions
+
+    @classmethod
+    def of(cls, options: ServerOptions, gpus: Sequence[int], facts: ServerFacts) -> "InspectionParts":
+        """As the options say; `gpus` are the indices of the visible ones."""
+        directory = Path(options.backend_directory) if options.backend_directory else None
+        return cls(
+            BackendRegistry(directory, options.backend_config),
+            Devices(tuple(gpus), available_cores(), options.no_gpu),
+            facts,
+            ConfigOptions(facts.auto_complete, options.model_config_name, gpus=tuple(gpus)),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,14 +5,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from charonia.backends.base import Backend, ModelContext, MortalInstance, ServerFacts
+from charonia.backends.base import Backend, ModelContext, MortalInstance
 from charonia.backends.instance import InstanceRunner
-from charonia.backends.placement import Devices, instance_count, place, share_of_cores
-from charonia.backends.registry import BackendRegistry
+from charonia.backends.placement import instance_count, place, share_of_cores
 from charonia.backends.warmup import WarmupSample, warm_up, warmup_samples
 from charonia.config.announce import log_completed
 from charonia.config.findings import Finding
-from charonia.config.model_config import ConfigOptions, LoadedConfig, finish_config
+from charonia.config.model_config import LoadedConfig, finish_config
 from charonia.core.errors import CharoniaError
 from charonia.core.log import Log
 from charonia.core.protocols import Bell
@@ -40,22 +39,15 @@ _NONE_BEFORE: Mapping[str, "ModelLoad"] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class LoaderParts:
+class LoaderParts(InspectionParts):
     """What loading needs of the server.
 
     Attributes:
-        devices: what instances may run on.
         services: what every model version shares.
-        facts: the settings that backends see.
-        config: how configs are read.
         on_health: told when an instance went down, came back, or was given up; from any thread, so it must not block.
     """
 
-    registry: BackendRegistry
-    devices: Devices
     services: ModelServices
-    facts: ServerFacts
-    config: ConfigOptions
     new_bell: NewBell
     on_health: Callable[[ModelVersion], None]
 
@@ -173,17 +165,12 @@ class ModelLoad:
         try:
             return self._load(version)
         except CharoniaError as error:
-            raise explained(error, lambda: inspect_version(self.reading, version, self._inspection_parts)) from error
-
-    @property
-    def _inspection_parts(self) -> InspectionParts:
-        parts = self.parts
-        return InspectionParts(parts.registry, parts.devices, parts.facts, parts.config)
+            raise explained(error, lambda: inspect_version(self.reading, version, self.parts)) from error
 
     def _load(self, version: int) -> ModelVersion:
         parts, started_ns = self.parts, self.parts.services.clock.now_ns()
         backend = parts.registry.get(self.loaded.config.backend)
-        context = model_context(self.reading, version, self.loaded.config, self._inspection_parts)
+        context = model_context(self.reading, version, self.loaded.config, self.parts)
         if parts.facts.auto_complete:
             context = replace(context, config=backend.complete_config(context))
         finished = finish_config(self.loaded, context.config, parts.config, context.completions)

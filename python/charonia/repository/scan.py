@@ -9,12 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from charonia.config.findings import Finding, Severity
-from charonia.config.places import Place
+from charonia.config.findings import Finding
 from charonia.core.errors import InvalidArgumentError
 from charonia.repository import strays
 from charonia.repository.repositories import repository_paths
-from charonia.repository.strays import is_version, listing
+from charonia.repository.strays import is_version, listing, warning
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +62,8 @@ def scan(repositories: Sequence[str]) -> Scan:
     warnings: list[Finding] = []
     for repository in repository_paths(repositories):
         usable, unusable = _sorted_out(repository, "model repository folder")
-        warnings += [*unusable, *strays.in_repository(repository, usable)]
         misplaced = strays.why_no_repository(repository, usable)
+        warnings += [*unusable, *strays.in_repository(repository, usable, misplaced)]
         for entry in usable:
             if entry.is_dir():
                 model = _look_or_warn(Path(entry.path), repository)
@@ -97,7 +96,7 @@ def _look_or_warn(path: Path, repository: str) -> FoundModel:
     try:
         return look_at(path, repository)
     except InvalidArgumentError as error:
-        return FoundModel(path.name, path, repository, (), (_warning(str(path), str(error)),))
+        return FoundModel(path.name, path, repository, (), (warning(str(path), str(error)),))
 
 
 def _sorted_out(folder: str, what: str) -> tuple[list["os.DirEntry[str]"], list[Finding]]:
@@ -107,7 +106,7 @@ def _sorted_out(folder: str, what: str) -> tuple[list["os.DirEntry[str]"], list[
     for entry in _entries(folder, what):
         reason = _why_unusable(entry)
         if reason:
-            findings.append(_warning(entry.path, f"this is ignored: {reason}"))
+            findings.append(warning(entry.path, f"this is ignored: {reason}"))
         else:
             usable.append(entry)
     return usable, findings
@@ -140,7 +139,3 @@ def _why_unusable(entry: "os.DirEntry[str]") -> str:
     except UnicodeEncodeError:
         return "the folder's name is not UTF-8 text; rename it" if is_folder else ""
     return ""
-
-
-def _warning(path: str, message: str) -> Finding:
-    return Finding(Severity.WARNING, "", Place(os.fsencode(path).decode(errors="backslashreplace")), message)

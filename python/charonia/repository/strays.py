@@ -36,9 +36,8 @@ def listing(path: str) -> list["os.DirEntry[str]"]:
         return sorted((each for each in entries if not each.name.startswith(".")), key=lambda each: each.name)
 
 
-def in_repository(repository: str, entries: Entries) -> Iterable[Finding]:
-    """Files beside the model folders, and a repository that is none."""
-    misplaced = why_no_repository(repository, entries)
+def in_repository(repository: str, entries: Entries, misplaced: Finding | None) -> Iterable[Finding]:
+    """Files beside the model folders, and a repository that is none: `misplaced`, as `why_no_repository` has it."""
     if misplaced is not None:
         yield misplaced
     for entry in entries:
@@ -67,11 +66,11 @@ def why_no_repository(repository: str, entries: Entries) -> Finding | None:
     above = path.absolute().parent
     if any(entry.name == CONFIG_FILE and _is_file(entry) for entry in entries) or _has_versions(entries):
         message = f"'{repository}' looks like the folder of one model; a repository is the folder above it"
-        return _warning(repository, message, f"give --model-repository={_as_written(path, above)}")
+        return warning(repository, message, f"give --model-repository={_as_written(path, above)}")
     names = [entry.name for entry in entries if _is_file(entry) and is_model_file(entry.name)]
     if names and is_version(path.absolute().name):
         message = f"'{repository}' looks like a version folder ('{names[0]}' lies in it); a repository is two above it"
-        return _warning(repository, message, f"give --model-repository={_as_written(path, above.parent)}")
+        return warning(repository, message, f"give --model-repository={_as_written(path, above.parent)}")
     return None
 
 
@@ -96,14 +95,14 @@ def _folder(path: Path, entry: "os.DirEntry[str]", has_versions: bool) -> Iterab
         return
     if reason := _why_no_version(entry.name):
         message = f"folder '{entry.name}' is ignored as a version: {reason}"
-        yield _warning(entry.path, message, f"rename it to '{_number(entry.name)}'" if _number(entry.name) else "")
+        yield warning(entry.path, message, f"rename it to '{_number(entry.name)}'" if _number(entry.name) else "")
     elif not has_versions and (_holds_model(entry) or _holds_versions(entry)):
         inner = f"'{path.name}/{entry.name}'"
         message = f"the model lies one folder too deep, in {inner}, where nothing looks for it"
         remedy = f"move what is in {inner} up into '{path.name}'"
         if not _holds_versions(entry):
             remedy = f"name the folder by a version: rename {inner} to '{path.name}/1'"
-        yield _warning(entry.path, message, remedy)
+        yield warning(entry.path, message, remedy)
 
 
 def _beside(path: Path, entry: "os.DirEntry[str]", versions: Entries) -> Iterable[Finding]:
@@ -113,7 +112,7 @@ def _beside(path: Path, entry: "os.DirEntry[str]", versions: Entries) -> Iterabl
     into = path / (versions[-1].name if versions else "1") / entry.name
     where = "beside the version folders" if versions else "in the model's folder itself"
     message = f"{entry.name} lies {where}, where nothing looks for it"
-    yield _warning(entry.path, message, f"move it into a version folder: {into}")
+    yield warning(entry.path, message, f"move it into a version folder: {into}")
 
 
 def _configs(path: Path, entries: Entries, versions: Entries) -> Iterable[Finding]:
@@ -122,13 +121,13 @@ def _configs(path: Path, entries: Entries, versions: Entries) -> Iterable[Findin
     for entry in entries:
         if not has_config and _is_file(entry) and is_like_config(entry.name):
             message = f"this file is ignored: the configuration is read from {CONFIG_FILE}"
-            yield _warning(entry.path, message, _config_remedy(entry.name))
+            yield warning(entry.path, message, _config_remedy(entry.name))
     for version in versions:
         inner = Path(version.path) / CONFIG_FILE
         if os.path.isfile(inner):
             message = "this file is ignored: the configuration is read from the folder above"
             remedy = f"remove it; '{path / CONFIG_FILE}' counts" if has_config else f"move it to '{path / CONFIG_FILE}'"
-            yield _warning(str(inner), message, remedy)
+            yield warning(str(inner), message, remedy)
 
 
 def _config_remedy(name: str) -> str:
@@ -214,8 +213,9 @@ def _is_file(entry: "os.DirEntry[str]") -> bool:
 
 
 def _ignored(path: str, reason: str, remedy: str) -> Finding:
-    return _warning(path, f"this file is ignored: {reason}", remedy)
+    return warning(path, f"this file is ignored: {reason}", remedy)
 
 
-def _warning(path: str, message: str, remedy: str = "") -> Finding:
-    return Finding(Severity.WARNING, "", Place(path), message, remedy)
+def warning(path: str, message: str, remedy: str = "") -> Finding:
+    """About a file or folder; a name that is no text is shown by its bytes."""
+    return Finding(Severity.WARNING, "", Place(os.fsencode(path).decode(errors="backslashreplace")), message, remedy)

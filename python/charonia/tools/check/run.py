@@ -6,12 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from charonia.backends.base import ServerFacts
-from charonia.backends.cores import available_cores
 from charonia.backends.gpus import visible_gpus
-from charonia.backends.placement import Devices
-from charonia.backends.registry import BackendRegistry
 from charonia.config.findings import Finding, Severity
-from charonia.config.model_config import ConfigOptions
 from charonia.config.places import Place
 from charonia.core.errors import CharoniaError
 from charonia.options import ServerOptions
@@ -89,16 +85,8 @@ def _empty(repository: str) -> Finding:
 
 
 def _parts(options: ServerOptions) -> InspectionParts:
-    """As the server makes them."""
-    directory = Path(options.backend_directory) if options.backend_directory else None
-    gpus = tuple(gpu.index for gpu in visible_gpus())
-    auto_complete = not options.disable_auto_complete_config
-    return InspectionParts(
-        BackendRegistry(directory, options.backend_config),
-        Devices(gpus, available_cores(), options.no_gpu),
-        ServerFacts(auto_complete=auto_complete),
-        ConfigOptions(auto_complete, options.model_config_name, gpus=gpus),
-    )
+    facts = ServerFacts(auto_complete=not options.disable_auto_complete_config)
+    return InspectionParts.of(options, [gpu.index for gpu in visible_gpus()], facts)
 
 
 def _check_model(
