@@ -53,6 +53,8 @@ class _Settings(TypedDict, total=False):
     grpc_max_connection_age_ms: int
     """0 for any age; so is the grace for any time."""
     grpc_max_connection_age_grace_ms: int
+    grpc_answer_delay_ms: int
+    """How much later than they could the unary calls that are no inference are answered, for tests of clients."""
     grpc_compression_level: str
     """ "none", "low", "medium" or "high"."""
     server_header: str

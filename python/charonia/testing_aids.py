@@ -3,6 +3,7 @@
 | variable | effect |
 | --- | --- |
 | `TRITONSERVER_DELAY_SCHEDULER=n` | a dynamic batcher starts only when n requests are queued |
+| `TRITONSERVER_SERVER_DELAY_GRPC_RESPONSE_SEC=s` | calls over gRPC that are no inference are answered s seconds late |
 """
 
 from collections.abc import Mapping
@@ -13,16 +14,24 @@ from charonia.core.errors import InvalidArgumentError
 
 @dataclass(frozen=True, slots=True)
 class TestingAids:
-    """`start_batching_at`: how many requests a dynamic batcher waits for before its first batch; 0 for none."""
+    """
+    Attributes:
+        start_batching_at: how many requests a dynamic batcher waits for before its first batch; 0 for none.
+        grpc_answer_delay_s: how late the unary calls over gRPC are answered that are no inference.
+    """
 
     __test__ = False  # not a test class, whatever its name looks like
 
     start_batching_at: int = 0
+    grpc_answer_delay_s: int = 0
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> "TestingAids":
         """Raises InvalidArgumentError for a value that is no whole number."""
-        return cls(_whole_number(environment, "TRITONSERVER_DELAY_SCHEDULER"))
+        return cls(
+            _whole_number(environment, "TRITONSERVER_DELAY_SCHEDULER"),
+            _whole_number(environment, "TRITONSERVER_SERVER_DELAY_GRPC_RESPONSE_SEC"),
+        )
 
 
 def _whole_number(environment: Mapping[str, str], name: str) -> int:

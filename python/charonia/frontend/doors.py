@@ -35,6 +35,7 @@ class Doors:
 
     Args:
         on_death: told when one of the threads ends by a bug.
+        grpc_answer_delay_s: an aid for tests of clients (`testing_aids.py`).
     """
 
     def __init__(
@@ -45,11 +46,12 @@ class Doors:
         directory: ModelDirectory,
         on_death: OnDeath,
         log: Log,
+        grpc_answer_delay_s: int = 0,
     ) -> None:
         self._options = options
         self._log = log
         self._on_death = on_death
-        self._wire = WireServer(_wire_options(options, server_header))
+        self._wire = WireServer(_wire_options(options, server_header, grpc_answer_delay_s))
         self._ingress = Ingress(self._wire, submitter, directory, on_death, log)
         self._control: ControlLoop | None = None
         self._control_starter: threading.Thread | None = None
@@ -67,7 +69,7 @@ class Doors:
             self._wire.start()
         except OSError as error:
             flags = "--http-port, --grpc-port and --metrics-port choose others, 0 a free one"
-            raise UnavailableError(f"failed to open the ports: {error}; {flags}") from None
+            raise UnavailableError(f"{error}; {flags}") from None
         self._ingress.start()
 
     def serve_control(self, handlers: "Handlers", metrics_text: Callable[[], str], mounts: Mounts) -> None:
@@ -157,7 +159,7 @@ class Doors:
         return self._flushed
 
 
-def _wire_options(options: ServerOptions, server_header: str) -> WireOptions:
+def _wire_options(options: ServerOptions, server_header: str, grpc_answer_delay_s: int) -> WireOptions:
     from charonia.config.proto.pool import FILE_DESCRIPTOR_SET
 
     return WireOptions(
@@ -180,6 +182,7 @@ def _wire_options(options: ServerOptions, server_header: str) -> WireOptions:
         grpc_max_ping_strikes=options.grpc_http2_max_ping_strikes,
         grpc_max_connection_age_ms=options.grpc_max_connection_age,
         grpc_max_connection_age_grace_ms=options.grpc_max_connection_age_grace,
+        grpc_answer_delay_ms=grpc_answer_delay_s * 1000,
         max_connections=options.max_connections or default_max_connections(),
         idle_timeout_ms=options.idle_timeout_secs * 1000,
         read_timeout_ms=options.read_timeout_secs * 1000,

@@ -70,6 +70,7 @@ fn set(options: &mut Options, name: &str, value: &Bound<'_, PyAny>) -> PyResult<
         "grpc_min_recv_ping_interval_ms" => options.grpc_keepalive.min_recv_ping_interval_ms,
         "grpc_max_ping_strikes" => options.grpc_keepalive.max_ping_strikes,
         "grpc_max_connection_age_ms" => options.grpc_max_connection_age_ms,
+        "grpc_answer_delay_ms" => options.grpc_answer_delay_ms,
         "grpc_max_connection_age_grace_ms" => options.grpc_max_connection_age_grace_ms,
     }
     Ok(())

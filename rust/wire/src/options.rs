@@ -58,6 +58,8 @@ pub struct Options {
     /// How hard answers to inferences are compressed for clients that take them so; None for not at all, but for clients
     /// that compress their requests.
     pub grpc_compression: Option<Effort>,
+    /// How much later than they could the unary calls that are no inference are answered, for tests of clients.
+    pub grpc_answer_delay_ms: u64,
     pub server_header: String,
     /// Serialised `FileDescriptorSet` for gRPC reflection; empty for none.
     pub file_descriptor_set: Bytes,
@@ -129,6 +131,7 @@ impl Default for Options {
             grpc_max_connection_age_ms: 0,
             grpc_max_connection_age_grace_ms: 0,
             grpc_compression: None,
+            grpc_answer_delay_ms: 0,
             server_header: "charonia".to_owned(),
             file_descriptor_set: Bytes::new(),
         }

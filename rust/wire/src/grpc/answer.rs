@@ -33,6 +33,12 @@ pub enum AnswerBody {
     Stream(Pin<Box<dyn Body<Data = Bytes, Error = BodyError> + Send>>, Option<Unanswered>),
 }
 
+impl AnswerBody {
+    pub fn is_stream(&self) -> bool {
+        matches!(self, Self::Stream(..))
+    }
+}
+
 impl Body for AnswerBody {
     type Data = Bytes;
     type Error = BodyError;

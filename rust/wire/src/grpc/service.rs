@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::pin::{pin, Pin};
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Request};
@@ -57,6 +58,10 @@ pub fn answer(front: Arc<Front>, link: Arc<Link>, request: Request<Incoming>) ->
     } else {
         Box::pin(async move {
             let answer = settled(&front, pin!(dispatch(&front, &link, request))).await;
+            let delay_ms = front.wire.options.grpc_answer_delay_ms;
+            if delay_ms > 0 && !answer.body().is_stream() {
+                tokio::time::sleep(Duration::from_millis(delay_ms)).await;
+            }
             Ok(answer::with_guard(answer, unanswered))
         })
     }

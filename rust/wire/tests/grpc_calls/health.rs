@@ -1,5 +1,7 @@
 //! Health, readiness and reflection: answered without anybody taking calls.
 
+use std::time::{Duration, Instant};
+
 use bytes::Bytes;
 use charonia_wire::grpc::messages::{Flag, HealthCheckRequest, HealthCheckResponse, ModelReadyRequest, ServingStatus};
 use charonia_wire::options::Options;
@@ -13,7 +15,7 @@ use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
 use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
 use tonic_reflection::pb::v1::ServerReflectionRequest;
 
-use crate::support::{Client, Running, SERVICE};
+use crate::support::{raw_request, Client, Running, SERVICE};
 
 async fn flag(client: &mut Client, method: &str) -> bool {
     let answer: Flag = client.unary(&format!("{SERVICE}/{method}"), HealthCheckRequest::default()).await.unwrap();
@@ -49,6 +51,22 @@ async fn model_ready_is_ok_for_unknown_models() {
         assert_eq!(status.code(), Code::InvalidArgument);
         assert!(status.message().contains(&format!("'{version}'")));
     }
+}
+
+#[tokio::test]
+async fn what_is_no_inference_may_be_answered_late() {
+    let late = |grpc_answer_delay_ms| Options { grpc_answer_delay_ms, ..Options::default() };
+    let server = Running::echo_with(late(3_600_000));
+    let (mut asking, mut inferring) = (server.client().await, server.client().await);
+    tokio::select! {
+        live = flag(&mut asking, "ServerLive") => panic!("{live} at once"),
+        answer = inferring.infer(raw_request(1)) => assert!(answer.is_ok()),
+    }
+    let server = Running::with_options(late(20), drop);
+    let mut client = server.client().await;
+    let asked = Instant::now();
+    assert!(flag(&mut client, "ServerLive").await);
+    assert!(asked.elapsed() >= Duration::from_millis(20));
 }
 
 #[tokio::test]

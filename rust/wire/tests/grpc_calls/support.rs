@@ -83,7 +83,11 @@ impl Running {
 
     /// A server that answers every call with its own inputs, or with its defect.
     pub fn echo() -> Self {
-        Self::start(|item| {
+        Self::echo_with(Options::default())
+    }
+
+    pub fn echo_with(options: Options) -> Self {
+        Self::with_options(options, |item| {
             if let Item::Call(call) = item {
                 call.reply(echo(&call), &mut Wakes::default());
             }
