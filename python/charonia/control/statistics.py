@@ -48,7 +48,7 @@ class Statistics:
     def read(self, name: str = "", version: int = ANY_VERSION) -> tuple[StatisticsRecord, ...]:
         """By name and version; all models for the name "".
 
-        Raises as `ModelDirectory.find`, with the words that clients of the statistics look for in front.
+        Raises as `ModelDirectory.find`, with the words that clients of the statistics look for at the end.
         """
         return tuple(_record(view) for view in self._views(name, version))
 
@@ -61,7 +61,7 @@ class Statistics:
         except CharoniaError as error:
             who = f"model '{shown(name)}'"
             what = f"{who} is not available" if version == ANY_VERSION else f"model version is not available for {who}"
-            raise type(error)(f"requested {what}: {error}") from None
+            raise type(error)(f"{error}; the requested {what}, so it has no statistics") from None
 
 
 def _record(view: VersionView) -> StatisticsRecord:

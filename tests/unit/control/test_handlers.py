@@ -81,8 +81,14 @@ def test_statistics_of_one_version_one_model_and_all(handlers):
 @pytest.mark.parametrize(
     ("asked", "phrase"),
     [
-        (("nope", -1), "requested model 'nope' is not available: "),
-        (("addsub", 2), "requested model version is not available for model 'addsub': "),
+        (
+            ("nope", -1),
+            "^Request for unknown model: 'nope' is not found.*; the requested model 'nope' is not available",
+        ),
+        (
+            ("addsub", 2),
+            "'addsub' version 2 is not found.*requested model version is not available for model 'addsub'",
+        ),
     ],
 )
 def test_statistics_of_the_unknown_are_not_found(handlers, asked, phrase):

@@ -97,8 +97,10 @@ def test_statistics_of_a_version_that_is_not_loaded(ask):
     call = ask("GET /v2/models/bad/versions/1/stats")
     assert call.status == 503
     said = error_of(call)
-    assert said.startswith("requested model version is not available for model 'bad': ")
-    assert "no such file" in said
+    assert said.startswith(
+        "Request for unknown model: 'bad' version 1 is not at ready state (version 1: no such file); "
+    )
+    assert "requested model version is not available for model 'bad'" in said
 
 
 def test_statistics_of_all(ask):
