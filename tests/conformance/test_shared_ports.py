@@ -36,11 +36,14 @@ def test_servers_that_want_to_share_a_port_share_its_connections(tmp_path, door,
         assert {name(port) for _ in range(NEW_CONNECTIONS)} == {"first"}
 
 
-@pytest.mark.parametrize("door", ["http", "grpc", "metrics"])
-def test_a_taken_port_is_named(tmp_path, door):
+@pytest.mark.parametrize(("door", "service"), [("http", "HTTP"), ("grpc", "GRPC"), ("metrics", "Metrics")])
+def test_a_taken_port_is_named(tmp_path, door, service):
     with Server(tmp_path, **{f"{door}_port": 0}) as first:
         port = first.ports[door]
-        with pytest.raises(UnavailableError, match=f"cannot listen on 0.0.0.0:{port}: .*--{door}-port"):
+        said = (
+            f"failed to start {service} service: Unavailable - Socket '0.0.0.0:{port}' already in use; .*--{door}-port"
+        )
+        with pytest.raises(UnavailableError, match=said):
             Server(tmp_path, **{f"{door}_port": port}).start()
 
 
