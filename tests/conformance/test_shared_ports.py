@@ -40,9 +40,8 @@ def test_servers_that_want_to_share_a_port_share_its_connections(tmp_path, door,
 def test_a_taken_port_is_named(tmp_path, door, service):
     with Server(tmp_path, **{f"{door}_port": 0}) as first:
         port = first.ports[door]
-        said = (
-            f"failed to start {service} service: Unavailable - Socket '0.0.0.0:{port}' already in use; .*--{door}-port"
-        )
+        socket = f"Socket '0.0.0.0:{port}' already in use"
+        said = f"failed to start {service} service: Unavailable - {socket}; .*--{door}-port"
         with pytest.raises(UnavailableError, match=said):
             Server(tmp_path, **{f"{door}_port": port}).start()
 
