@@ -1,5 +1,6 @@
 """The rows of `start.toml`: the command is started with a row's flags, asked, ended, and its log read."""
 
+import re
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -67,6 +68,9 @@ def _observed(fact: Fact, serving: Serving) -> Answer:
     if "http" in fact.request or "signal" in fact.request:
         port = int(serving.wait_for(r"Started HTTPService at \S+:(\d+)")[1])
         found["answers"] = [_shown(ask({"http": port}, {"http": line})) for line in fact.request.get("http", [])]
+        for listener in (phrase for phrase in fact.expected.get("log", []) if phrase.startswith("Started")):
+            if listener not in serving.text:  # a signal may be heard between two of these lines
+                serving.wait_for(re.escape(listener))
         serving.signal(fact.request.get("signal", _SIGTERM))
     found["exit"] = serving.exit_code()
     found["log"] = _in_order(fact.expected.get("log", []), serving.text)
