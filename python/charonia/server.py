@@ -25,7 +25,7 @@ from charonia.metering import measures_gpus, open_metrics
 from charonia.observe.log import ServerLog
 from charonia.observe.metrics_config import parse_metrics_config
 from charonia.options import ServerOptions
-from charonia.repository.control import RepositoryControl
+from charonia.repository.control import ModelCalls, RepositoryControl
 from charonia.repository.directory import Directory
 from charonia.repository.inspection import InspectionParts
 from charonia.repository.lifecycle import ModelLifecycle
@@ -135,6 +135,8 @@ class Server:
             auto_complete=not options.disable_auto_complete_config,
             log=self.log,
             custom_metrics=self.metrics.custom,
+            submitter=self.engine,
+            models=ModelCalls(lambda: self.control, lambda: self.models),
         )
 
     @property

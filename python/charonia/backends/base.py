@@ -20,6 +20,7 @@ from charonia.config.findings import Completion
 from charonia.config.places import NO_PLACES, Places
 from charonia.core.errors import CharoniaError
 from charonia.core.log import Log, SilentLog
+from charonia.core.protocols import OtherModels, Submitter
 from charonia.core.request import NO_PARAMETERS, InferRequest, Parameter
 from charonia.core.tensor import Tensor
 from charonia.observe.custom_metrics import CustomMetrics
@@ -52,7 +53,17 @@ class Batch(Protocol):
         """Answer one request, or send one of several responses. Answers leave together at `flush`.
 
         Outputs are answered in the order given and may be more than were requested; they are reduced to those asked
-        for, and reshaped, by the batch's owner.
+        for, and reshaped, by the batch's owner. State that the server keeps for a sequence is taken out of them.
+        """
+
+    def end(self, request: InferRequest) -> None:
+        """The responses of one request are over, and no response comes with the end (decoupled models only)."""
+
+    def reschedule(self, request: InferRequest) -> None:
+        """Give one request back to its scheduler, to be executed again later (iterative sequences).
+
+        Raises:
+            UnsupportedError: the model's sequences are not iterative; the request is still the batch's.
         """
 
     def fail(self, request: InferRequest, error: CharoniaError) -> None:
@@ -112,13 +123,20 @@ class ModelContext:
 
 @dataclass(frozen=True, slots=True)
 class ServerFacts:
-    """The settings of the server that reach backends."""
+    """What reaches backends of the server.
+
+    Attributes:
+        submitter, models: the way to other models, for models that call them or have them loaded; None where nothing
+            is served (`charonia check`).
+    """
 
     log_verbose: int = 0
     exit_timeout_s: float = 30.0
     auto_complete: bool = True
     log: Log = field(default_factory=SilentLog)
     custom_metrics: CustomMetrics = field(default_factory=CustomMetrics)
+    submitter: Submitter | None = None
+    models: OtherModels | None = None
 
 
 class BackendInstance(Protocol):
@@ -146,6 +164,17 @@ class MortalInstance(BackendInstance, Protocol):
 
     failure: str | None
     health_changed: Callable[[], None]
+
+
+@runtime_checkable
+class SequenceListener(Protocol):
+    """An instance that wants to know of sequences that end without a last request."""
+
+    def sequence_ended(self, correlation_id: int | str, reason: str) -> None:
+        """The sequence has been idle for too long ("idle") or was cancelled ("cancelled"): no more of it will come.
+
+        Called from any thread after the sequence's last request was settled; must not block.
+        """
 
 
 class BackendModel(Protocol):

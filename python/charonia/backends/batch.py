@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from charonia.backends.arranging import OutputArranger
 from charonia.core.clock import Clock
-from charonia.core.errors import BackendError, CharoniaError
+from charonia.core.errors import BackendError, CharoniaError, UnsupportedError
 from charonia.core.log import Log
 from charonia.core.request import NO_PARAMETERS, InferRequest, Parameter, Reply, ReplyChannel
 from charonia.core.tensor import Tensor
@@ -40,6 +40,7 @@ class ExecutingBatch:
         self._counted = False
         self._lock = threading.Lock()
         self._outbox: list[Reply] = []
+        self._rescheduled: set[InferRequest] = set()
         self._ready: threading.Event | None = None
 
     def inputs_ready(self) -> None:
@@ -55,11 +56,23 @@ class ExecutingBatch:
         parameters: Mapping[str, Parameter] = NO_PARAMETERS,
         final: bool = True,
     ) -> None:
+        if request.turn is not None and request.turn.state is not None:
+            outputs = request.turn.state.keep(outputs)
         # Before the request is settled: outputs that can't be arranged must leave it to be failed.
         arranged = self._arranger.arrange(outputs, request.requested_outputs)
         if final and not request.settle():
             return
         self._post(Reply(request, arranged, None, parameters, final))
+
+    def end(self, request: InferRequest) -> None:
+        if request.settle():
+            self._post(Reply(request, has_response=False))
+
+    def reschedule(self, request: InferRequest) -> None:
+        if request.turn is None:
+            raise not_iterative(request.model_name)
+        request.turn.reschedule(request)
+        self._rescheduled.add(request)
 
     def fail(self, request: InferRequest, error: CharoniaError) -> None:
         if request.settle():
@@ -115,11 +128,18 @@ class ExecutingBatch:
         """`start` has returned (or raised `error`): settle what the backend forgot, unless it holds the batch."""
         if error is not None or self._ready is None:
             for request in self.requests:
-                if not request.settled:
+                if not (request.settled or request in self._rescheduled):
                     self.fail(request, error or _forgotten(model_name))
         self.flush()
         if error is not None:
             self.ready_for_next()
+
+
+def not_iterative(model_name: str) -> CharoniaError:
+    return UnsupportedError(
+        f"a request of model '{model_name}' can't be rescheduled: its configuration needs "
+        "sequence_batching { iterative_sequence: true }"
+    )
 
 
 def _forgotten(model_name: str) -> CharoniaError:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from charonia.core.overrides import LoadOverrides
 from charonia.core.request import InferRequest
 
 OnDeath = Callable[[str, BaseException], None]
@@ -18,6 +19,19 @@ class Submitter(Protocol):
     """
 
     def submit(self, request: InferRequest) -> None: ...
+
+
+class OtherModels(Protocol):
+    """What a model may do with others beside calling them. Loading takes long: never on a thread that serves others."""
+
+    def load(self, name: str, overrides: LoadOverrides) -> None:
+        """Raises CharoniaError with the reason."""
+
+    def unload(self, name: str, dependents: bool) -> None:
+        """Raises CharoniaError with the reason."""
+
+    def is_ready(self, name: str, version: int) -> bool:
+        """False also for a model that is not known. `version` may be ANY_VERSION."""
 
 
 class Bell(Protocol):

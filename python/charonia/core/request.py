@@ -14,12 +14,15 @@ ANY_VERSION = -1
 
 
 class Reply:
-    """One response, or the error that ends the request. Exactly one of `outputs` and `error` counts: error wins.
+    """One response, the error that ends the request, or its bare end. Error wins; then `has_response`.
 
-    `final` is False only for responses of decoupled models that are followed by others.
+    Attributes:
+        final: False only for responses of decoupled models that are followed by others.
+        has_response: False for the end of a decoupled model's responses where no response comes with it: `outputs` is
+            empty then, and `final` True.
     """
 
-    __slots__ = ("error", "final", "outputs", "parameters", "request")
+    __slots__ = ("error", "final", "has_response", "outputs", "parameters", "request")
 
     def __init__(
         self,
@@ -28,12 +31,14 @@ class Reply:
         error: CharoniaError | None = None,
         parameters: Mapping[str, Parameter] = NO_PARAMETERS,
         final: bool = True,
+        has_response: bool = True,
     ) -> None:
         self.request = request
         self.outputs = outputs
         self.error = error
         self.parameters = parameters
         self.final = final
+        self.has_response = has_response
 
 
 class ReplyChannel(Protocol):
@@ -46,10 +51,54 @@ class ReplyChannel(Protocol):
     def send(self, replies: Sequence[Reply]) -> None: ...
 
 
+class Flow(Protocol):
+    """How far the reader of a request's responses is behind. Any thread may ask; nothing here blocks or raises.
+
+    Who makes responses looks at it before each one but the first and waits while there is no room: in the user's own
+    thread, never in one that serves others. A cancelled request always has room: what is sent then is dropped.
+    """
+
+    def has_room(self) -> bool: ...
+
+    def on_room(self, listener: Callable[[], None]) -> None:
+        """Call `listener` once, when there is room again or the request is cancelled; at once if there is already."""
+
+
 class Admission(Protocol):
     """A claim on a model version while a request of it is unsettled; `release` is called once, by `settle`."""
 
     def release(self) -> None: ...
+
+
+class Turn(Protocol):
+    """The turn of a request in its sequence, given by the scheduler of a model with state.
+
+    Attributes:
+        state: what the server keeps for the sequence between its requests; None where the model has no such state.
+    """
+
+    state: "StateTurn | None"
+
+    def release(self) -> None:
+        """The request is settled: the next one of the sequence may go. Called once, by `settle`."""
+
+    def reschedule(self, request: "InferRequest") -> None:
+        """The request is not settled and takes another turn: it joins a later batch. The scheduler owns it again.
+
+        Raises:
+            UnsupportedError: the model's sequences are not iterative; the caller still owns the request.
+        """
+
+
+class StateTurn(Protocol):
+    """One request's view of the state that the server keeps for its sequence."""
+
+    @property
+    def output_names(self) -> Sequence[str]:
+        """Outputs that the backend has to compute besides those that were requested."""
+
+    def keep(self, outputs: Sequence[Tensor]) -> Sequence[Tensor]:
+        """Take the new state out of a response's outputs, for the sequence's next request; gives the others."""
 
 
 class Queue(Protocol):
@@ -74,6 +123,11 @@ class InferRequest:
         signature: hash over names, datatypes, ranks, all dims but the first, and the requested outputs; 0 for unknown.
         batch_dim: the first dim that all inputs share, -1 when they differ or are unknown.
         queue_start_ns: when it was accepted by a queue.
+        takes_stream: its channel takes any number of responses: decoupled models may answer it.
+        flow: how far its reader is behind; None for a reader that takes everything at once.
+        ancestors: the models whose requests wait for this one, outermost first: ensembles, and callers by BLS.
+        turn: its turn in its sequence, while it has one.
+        is_padding: stands for an empty slot of a batch: its channel drops what comes, and nothing is counted.
     """
 
     __slots__ = (
@@ -81,6 +135,7 @@ class InferRequest:
         "_cancel_listener",
         "_open",
         "admission",
+        "ancestors",
         "arrival_ns",
         "batch_dim",
         "batch_size",
@@ -89,8 +144,10 @@ class InferRequest:
         "correlation_id",
         "deadline_ns",
         "flags",
+        "flow",
         "id",
         "inputs",
+        "is_padding",
         "model_name",
         "model_version",
         "parameters",
@@ -100,8 +157,10 @@ class InferRequest:
         "requested_outputs",
         "shape_key",
         "signature",
+        "takes_stream",
         "timeout_us",
         "token",
+        "turn",
         "version",
     )
 
@@ -123,6 +182,9 @@ class InferRequest:
         token: object = None,
         signature: int = 0,
         batch_dim: int = -1,
+        takes_stream: bool = False,
+        flow: Flow | None = None,
+        ancestors: tuple[str, ...] = (),
     ) -> None:
         self.model_name = model_name
         self.model_version = model_version
@@ -140,6 +202,9 @@ class InferRequest:
         self.token = token  # the channel's own: what it needs to find the caller again
         self.signature = signature
         self.batch_dim = batch_dim
+        self.takes_stream = takes_stream
+        self.flow = flow
+        self.ancestors = ancestors
         self.version = ""
         self.batch_size = 1
         self.shape_key: object = None
@@ -147,6 +212,8 @@ class InferRequest:
         self.queue_start_ns = 0
         self.cancelled = False
         self.admission: Admission | None = None
+        self.turn: Turn | None = None
+        self.is_padding = False
         self._cancel_listener: Callable[[], None] | None = None
         self._open = [True]
 
@@ -156,6 +223,8 @@ class InferRequest:
             self._open.pop()
         except IndexError:
             return False
+        if self.turn is not None:
+            self.turn.release()
         if self.admission is not None:
             self.admission.release()
         return True

@@ -1,8 +1,8 @@
-"""The one way in for requests of every origin: the wire, in-process callers, later ensembles and BLS."""
+"""The one way in for requests of every origin: the wire, in-process callers, ensembles and BLS."""
 
 from typing import Protocol
 
-from charonia.core.errors import CharoniaError, InternalError, UnsupportedError
+from charonia.core.errors import CharoniaError, InternalError, InvalidArgumentError, UnsupportedError
 from charonia.core.request import InferRequest, refuse
 from charonia.engine.model import ModelVersion, RetiredError
 
@@ -48,9 +48,12 @@ class Engine:
 
     def _find(self, request: InferRequest) -> ModelVersion:
         model = self._directory.find(request.model_name, request.model_version)
-        if model.decoupled:
+        if model.decoupled and not request.takes_stream:
             raise UnsupportedError(
                 f"model '{model.name}' is decoupled: a call with one answer doesn't support models with "
-                "decoupled transaction policy, and streams of answers are not supported yet"
+                "decoupled transaction policy; ask it by ModelStreamInfer, or by generate and generate_stream over HTTP"
             )
+        if model.name in request.ancestors:
+            way = " → ".join((*request.ancestors, model.name))
+            raise InvalidArgumentError(f"model '{model.name}' would wait for itself: {way} is a circle of calls")
         return model

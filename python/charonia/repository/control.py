@@ -1,6 +1,6 @@
 """Loading and unloading by request: what explicit control does, and the refusals of the other modes."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,6 +8,7 @@ from charonia.core.errors import CharoniaError, InvalidArgumentError, Unavailabl
 from charonia.core.overrides import LoadOverrides
 from charonia.core.text import shown
 from charonia.engine.model import ModelVersion
+from charonia.repository.directory import Directory
 from charonia.repository.lifecycle import ModelLifecycle
 from charonia.repository.operations import ModelOperations
 from charonia.repository.override_files import OverrideFolders
@@ -104,3 +105,29 @@ class RepositoryControl:
         unusable = {name: duplicate_reason(name, where) for name, where in holders.items() if len(where) > 1}
         self._lifecycle.know([name for name in holders if name not in unusable], unusable)
         return holders
+
+
+class ModelCalls:
+    """See `core.protocols.OtherModels`: what models may ask of the repositories.
+
+    Args:
+        control, directory: asked for when they are needed: the models' own part of the server is made before them.
+    """
+
+    def __init__(
+        self, control: Callable[[], RepositoryControl], directory: Callable[[], Directory[ModelVersion]]
+    ) -> None:
+        self._control = control
+        self._directory = directory
+
+    def load(self, name: str, overrides: LoadOverrides) -> None:
+        self._control().load(name, overrides)
+
+    def unload(self, name: str, dependents: bool) -> None:
+        self._control().unload(name, dependents)
+
+    def is_ready(self, name: str, version: int) -> bool:
+        try:
+            return self._directory().find(name, version).live_instances > 0
+        except CharoniaError:
+            return False

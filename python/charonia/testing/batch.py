@@ -21,6 +21,7 @@ class KeptBatch:
         self.requests = requests
         self.answers: list[Reply | None] = [None] * len(requests)
         self.stamps: list[str] = []
+        self.rescheduled: list[InferRequest] = []
         self.flushes = 0
         self._keep_lent = keep_lent
 
@@ -38,6 +39,12 @@ class KeptBatch:
         final: bool = True,
     ) -> None:
         self._keep(Reply(request, outputs, None, parameters, final))
+
+    def end(self, request: InferRequest) -> None:
+        self._keep(Reply(request, has_response=False))
+
+    def reschedule(self, request: InferRequest) -> None:
+        self.rescheduled.append(request)
 
     def fail(self, request: InferRequest, error: CharoniaError) -> None:
         self._keep(Reply(request, error=error))

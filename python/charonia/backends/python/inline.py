@@ -13,7 +13,7 @@ from charonia.backends.joining import host_bytes
 from charonia.backends.python.child.batch import BatchReader
 from charonia.backends.python.child.columns import IN_FRAME_BYTES, IN_WRITER, Packer
 from charonia.backends.python.child.datatypes import BYTES
-from charonia.backends.python.child.errors import ModelFailure, TritonModelException
+from charonia.backends.python.child.errors import ModelFailure, TritonModelException, not_yet
 from charonia.backends.python.child.internals import INTERNAL_NAME, build_internals
 from charonia.backends.python.child.messages import InferenceRequest, InferenceResponse
 from charonia.backends.python.child.model import Model
@@ -178,6 +178,12 @@ class InlineRuntime:
         self.model_dir = model_dir
         self._events = events
         self._removals: deque[tuple[Any, ...]] = deque()
+
+    def send(self, request: Any, response: Any, final: bool) -> None:
+        raise not_yet("a response that execute does not return")
+
+    def infer(self, request: Any, decoupled: bool, sink: Any) -> Any:
+        raise not_yet("calling another model")
 
     def log(self, level: str, message: str, file: str, line: int) -> None:
         self._events.log(level, message, file, line)

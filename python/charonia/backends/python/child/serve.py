@@ -13,7 +13,7 @@ from typing import Any
 from . import wire
 from .arena import Arena, Region
 from .batch import BatchReader, BatchWriter
-from .errors import ModelFailure, TritonModelException
+from .errors import ModelFailure, TritonModelException, not_yet
 from .failures import describe
 from .internals import INTERNAL_NAME, build_internals
 from .loader import load_model_file
@@ -32,6 +32,12 @@ class ChildRuntime:
         self._pending: deque[Any] = deque()
         self._unsettled = False  # casts were sent, and maybe not taken yet
         self._calling = threading.Lock()
+
+    def send(self, request: Any, response: Any, final: bool) -> None:
+        raise not_yet("a response that execute does not return")
+
+    def infer(self, request: Any, decoupled: bool, sink: Any) -> Any:
+        raise not_yet("calling another model")
 
     def log(self, level: str, message: str, file: str, line: int) -> None:
         try:
