@@ -6,56 +6,24 @@ rows whose name contains it.
 """
 
 import os
-import platform
 import statistics
 import sys
 import tempfile
-from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks import bare, repositories
-from benchmarks.clients import WINDOW_MS, Load, check_add_sub, perf_analyzer, perf_analyzer_program, wrk
+from benchmarks.clients import WINDOW_MS, check_add_sub, perf_analyzer, perf_analyzer_program, wrk
 from benchmarks.echo import echo, strings
 from benchmarks.servers import Running, running
+from benchmarks.table import ROUNDS, Measure, Row, analysed, compare, cpu_us, latency_us, per_s, print_head
 
-ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
 JSON_BODY = (
     '{"inputs":[{"name":"INPUT0","datatype":"FP32","shape":[1,16],"data":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]},'
     '{"name":"INPUT1","datatype":"FP32","shape":[1,16],"data":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]}]}'
 )
-Measure = Callable[[Running], Load]
-
-
-@dataclass(frozen=True)
-class Row:
-    """One comparison; `figure` is read from both loads; `at_most` says that less is better."""
-
-    name: str
-    ours: Measure
-    theirs: Measure
-    figure: Callable[[Load], float]
-    target: float
-    at_most: bool = False
-
-
-def per_s(load: Load) -> float:
-    return load.per_s
-
-
-def latency_us(load: Load) -> float:
-    return load.latency_us
-
-
-def cpu_us(load: Load) -> float:
-    return load.cpu_us
-
-
-def analysed(model: str, protocol: str, concurrency: int, *extra: str) -> Measure:
-    return lambda server: perf_analyzer(server, model, protocol, concurrency, *extra)
 
 
 def rows() -> list[Row]:
@@ -94,17 +62,6 @@ def rows() -> list[Row]:
     return table
 
 
-def compare(row: Row, ours: Running, theirs: Running) -> str:
-    mine, other = [], []
-    for _ in range(ROUNDS):
-        other.append(row.figure(row.theirs(theirs)))
-        mine.append(row.figure(row.ours(ours)))
-    a, b = statistics.median(mine), statistics.median(other)
-    met = a / b <= row.target if row.at_most else a / b >= row.target
-    sign = "≤" if row.at_most else "≥"
-    return f"| {row.name} | {a:,.0f} | {b:,.0f} | {a / b:.2f} × | {sign} {row.target} | {'met' if met else 'MISSED'} |"
-
-
 def compare_bare(ours: Running, model: Path) -> str:
     mine, other = [], []
     for _ in range(ROUNDS):
@@ -120,9 +77,7 @@ def compare_bare(ours: Running, model: Path) -> str:
 def main() -> None:
     wanted = sys.argv[1] if len(sys.argv) > 1 else ""
     perf_analyzer_program()
-    print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, {platform.platform()}")
-    print(f"medians of {ROUNDS} alternating rounds, three windows of {WINDOW_MS} ms each\n")
-    print("| work | Charonia | the other | ratio | target | |\n| --- | --- | --- | --- | --- | --- |", flush=True)
+    print_head()
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         root = repositories.build(Path(folder))
         both = root / "both"
