@@ -1,6 +1,5 @@
 """The `model_warmup` samples of a configuration, executed by an instance before it serves."""
 
-import os
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,11 +17,11 @@ from charonia.config.schema import ModelConfig, ModelWarmup
 from charonia.core.clock import Clock
 from charonia.core.datatypes import BYTES, DATATYPES
 from charonia.core.errors import BackendError, CharoniaError, InvalidArgumentError, UnavailableError
-from charonia.core.files import read_regular
+from charonia.core.given_data import file_data, zero_data
 from charonia.core.log import Log
 from charonia.core.request import InferRequest, Reply
 from charonia.core.reshape import Reshape
-from charonia.core.tensor import HostBuffer, Tensor, split_bytes
+from charonia.core.tensor import HostBuffer, Tensor
 
 if TYPE_CHECKING:
     SampleInput = ModelWarmup.Input
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 WARMUP_FOLDER = "warmup"
 # Random integers stay small: they fit every integer type, and are more often a legal index than a large number is.
 _RANDOM_INTEGER_LIMIT = 128
-_EMPTY_STRING_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,19 +179,12 @@ def _check_dims(who: str, dims: tuple[int, ...], spec: InputSpec | None) -> None
 def _data(who: str, given: "SampleInput", datatype: str, dims: tuple[int, ...], model_dir: Path) -> bytes:
     """The bytes of one row. Strings have no random form: they are empty, as Triton makes them."""
     source = given.WhichOneof("input_data_type")
-    elements = prod(dims)
     if source == "input_data_file":
-        return _file_data(who, model_dir / WARMUP_FOLDER / given.input_data_file, datatype, elements)
+        return file_data(who, model_dir / WARMUP_FOLDER, given.input_data_file, datatype, dims)
     if source is None:
         raise InvalidArgumentError(f"{who} says none of zero_data, random_data and input_data_file")
-    size = elements * (_EMPTY_STRING_BYTES if datatype == BYTES else DATATYPES[datatype].item_size_bytes)
-    try:
-        if size > os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"):
-            raise MemoryError  # the system may promise more than it has
-        return _random_data(datatype, elements) if source == "random_data" and datatype != BYTES else bytes(size)
-    except MemoryError:
-        message = f"{who} has dims {list(dims)}: these are {size} bytes, more than there is memory for"
-        raise InvalidArgumentError(f"{message}; write smaller dims") from None
+    zeros = zero_data(who, datatype, dims)
+    return _random_data(datatype, prod(dims)) if source == "random_data" and datatype != BYTES else zeros
 
 
 def _random_data(datatype: str, elements: int) -> bytes:
@@ -202,34 +193,6 @@ def _random_data(datatype: str, elements: int) -> bytes:
     if dtype.kind in "iub":
         return random.integers(0, 2 if dtype.kind == "b" else _RANDOM_INTEGER_LIMIT, elements).astype(dtype).tobytes()
     return random.random(elements).astype(dtype).tobytes()
-
-
-def _file_data(who: str, path: Path, datatype: str, elements: int) -> bytes:
-    try:
-        data = read_regular(path)
-    except FileNotFoundError:
-        raise InvalidArgumentError(
-            f"{who} reads its data from '{path}', and there is no such file: input_data_file is relative to the folder "
-            f"'{WARMUP_FOLDER}' of the model"
-        ) from None
-    except OSError as error:
-        raise InvalidArgumentError(f"{who} reads its data from '{path}': {error.strerror}") from error
-    if datatype == BYTES:
-        found = _count_strings(who, path, data)
-        if found != elements:
-            raise InvalidArgumentError(f"{who} needs {elements} strings, '{path}' has {found}")
-        return data
-    expected = DATATYPES[datatype].item_size_bytes * elements
-    if len(data) != expected:
-        raise InvalidArgumentError(f"{who} needs {expected} bytes, '{path}' has {len(data)}")
-    return data
-
-
-def _count_strings(who: str, path: Path, data: bytes) -> int:
-    try:
-        return len(split_bytes(data))
-    except InvalidArgumentError as error:
-        raise InvalidArgumentError(f"{who} reads strings from '{path}': {error}") from error
 
 
 def _who(config: ModelConfig, warmup: ModelWarmup) -> str:

@@ -93,10 +93,6 @@ class Turn(Protocol):
 class StateTurn(Protocol):
     """One request's view of the state that the server keeps for its sequence."""
 
-    @property
-    def output_names(self) -> Sequence[str]:
-        """Outputs that the backend has to compute besides those that were requested."""
-
     def keep(self, outputs: Sequence[Tensor]) -> Sequence[Tensor]:
         """Take the new state out of a response's outputs, for the sequence's next request; gives the others."""
 

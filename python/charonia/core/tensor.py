@@ -77,8 +77,10 @@ class Tensor:
 
     def to_owned(self) -> "Tensor":
         """Itself, or a copy if somebody may still write to its memory."""
-        if self.buffer.owned:
-            return self
+        return self if self.buffer.owned else self.copied()
+
+    def copied(self) -> "Tensor":
+        """A copy in host memory of its own."""
         copy = _raw_bytes(self.buffer.host())
         return Tensor(self.name, self.datatype, self.shape, HostBuffer(copy, len(copy), owned=True))
 
