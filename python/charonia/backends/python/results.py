@@ -28,3 +28,11 @@ _ERRORS: tuple[type[CharoniaError], ...] = (
 def reported_error(code: int, message: str) -> CharoniaError:
     """The error for a `TritonError` of a model."""
     return _ERRORS[code](message)
+
+
+def error_code(error: CharoniaError) -> int:
+    """The code of a `TritonError` that stands for `error`."""
+    return next((code for code, kind in enumerate(_ERRORS) if isinstance(error, kind)), _INTERNAL)
+
+
+_INTERNAL = 1

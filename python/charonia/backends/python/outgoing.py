@@ -1,0 +1,123 @@
+"""Calls of other models that a Python model makes (business logic scripting), on the server's side."""
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from weakref import WeakSet
+
+from charonia.backends.python.results import error_code
+from charonia.core.clock import Clock
+from charonia.core.errors import BackendError, CharoniaError, UnavailableError
+from charonia.core.protocols import Submitter
+from charonia.core.request import (
+    ANY_VERSION,
+    NO_PARAMETERS,
+    Flow,
+    InferRequest,
+    Parameter,
+    Reply,
+    ReplyChannel,
+    refuse,
+)
+from charonia.core.tensor import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class CallDescription:
+    """What a model says of a call.
+
+    Attributes:
+        model_name, model_version: the model to call; ANY_VERSION for the server's choice.
+        correlation_id, flags: of the sequence that the call belongs to; 0 for none.
+        timeout_us: how long it may wait for an instance, in microseconds; 0 for any time.
+        requested_outputs: () for all.
+        decoupled: whether any number of responses may come.
+        ancestors: the models that wait for the caller, outermost first, without the caller itself.
+    """
+
+    model_name: str
+    inputs: Sequence[Tensor]
+    model_version: int = ANY_VERSION
+    id: str = ""
+    correlation_id: int | str = 0
+    flags: int = 0
+    timeout_us: int = 0
+    priority: int = 0
+    parameters: Mapping[str, Parameter] = NO_PARAMETERS
+    requested_outputs: tuple[str, ...] = ()
+    decoupled: bool = False
+    ancestors: tuple[str, ...] = ()
+
+
+class OutgoingCalls:
+    """The calls of one caller: an instance's process, or an inline model. Any thread may use it.
+
+    Args:
+        model: the caller's model.
+        submitter: None where nothing is served; calls are refused then.
+    """
+
+    def __init__(self, model: str, submitter: Submitter | None, clock: Clock) -> None:
+        self._model = model
+        self._submitter = submitter
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._begun: WeakSet[InferRequest] = WeakSet()
+        self._closed = False
+
+    def begin(self, description: CallDescription, channel: ReplyChannel, flow: Flow | None = None) -> InferRequest:
+        """Submit a call; every outcome, also a refusal, arrives at `channel`, maybe before this returns.
+
+        Its inputs must not change before the last reply has come, unless their buffers are `owned`. `cancel` of the
+        request that this gives ends the call early.
+        """
+        request = self._request(description, channel, flow)
+        with self._lock:
+            closed = self._closed
+            if not closed:
+                self._begun.add(request)
+        if closed or self._submitter is None:
+            refuse(request, UnavailableError(f"model '{self._model}' can't call '{request.model_name}': it has ended"))
+        else:
+            self._submitter.submit(request)
+        return request
+
+    def close(self) -> None:
+        """The caller has gone: cancel what is under way, and begin nothing more."""
+        with self._lock:
+            self._closed = True
+            begun = [request for request in self._begun if not request.settled]
+        for request in begun:
+            request.cancel()
+
+    def _request(self, description: CallDescription, channel: ReplyChannel, flow: Flow | None) -> InferRequest:
+        return InferRequest(
+            description.model_name,
+            description.model_version,
+            {tensor.name: tensor for tensor in description.inputs},
+            channel,
+            self._clock.now_ns(),
+            id=description.id,
+            requested_outputs=description.requested_outputs,
+            parameters=description.parameters,
+            priority=description.priority,
+            timeout_us=description.timeout_us,
+            correlation_id=description.correlation_id,
+            flags=description.flags,
+            takes_stream=description.decoupled,
+            flow=flow,
+            ancestors=(*description.ancestors, self._model),
+        )
+
+
+def call_failure(reply: Reply) -> tuple[int, str]:
+    """The error of a call as the caller gets it: the code of a `TritonError`, and the text."""
+    error = reply.error or _no_response(reply.request)
+    text = str(error)
+    if not reply.request.queue_start_ns:  # callers know a call that was refused at the door by these words
+        text = f"Model {reply.request.model_name} - Error when running inference: {text}"
+    return error_code(error), text
+
+
+def _no_response(request: InferRequest) -> CharoniaError:
+    return BackendError(f"model '{request.model_name}' ended without a response to the call")
