@@ -57,7 +57,12 @@ class ExecutingBatch:
         final: bool = True,
     ) -> None:
         if request.turn is not None and request.turn.state is not None:
-            outputs = request.turn.state.keep(outputs)
+            if request.settled:
+                return  # its turn is over: the sequence may have gone on
+            try:
+                outputs = request.turn.state.keep(outputs)
+            except CharoniaError as error:
+                return self.fail(request, error)
         # Before the request is settled: outputs that can't be arranged must leave it to be failed.
         arranged = self._arranger.arrange(outputs, request.requested_outputs)
         if final and not request.settle():

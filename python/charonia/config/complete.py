@@ -1,18 +1,18 @@
 """Filling a configuration from what the model file says. What Triton's ONNX Runtime backend does, and a little more:
 single missing datatypes and dims are filled too, and a `max_batch_size: 0` that was written is respected."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from charonia.config.contradict import check_against_model as check_against_model
-from charonia.config.contradict import names_given_elsewhere
 from charonia.config.defaults import normalize
 from charonia.config.findings import Completion, Finding
+from charonia.config.given_elsewhere import names_given_elsewhere
 from charonia.config.model_tensor import ModelTensor as ModelTensor
 from charonia.config.model_tensor import fits, shown
 from charonia.config.places import NO_PLACES, Places
-from charonia.config.schema import ModelConfig, ModelInput, ModelOutput
+from charonia.config.schema import ModelConfig, ModelInput, ModelOutput, ModelSequenceBatching
 from charonia.core.datatypes import DATATYPES
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def leaves_open(config: ModelConfig) -> bool:
     """Whether there is something for the model file to fill in: a side without tensors, a missing datatype or dims."""
     if not (config.input or config.batch_input) or not config.output:
         return True
-    ios: list[Io] = [*config.input, *config.output]
+    ios: list[Io | ModelSequenceBatching.State] = [*config.input, *config.output, *config.sequence_batching.state]
     return any(io.data_type == 0 or not io.dims for io in ios)
 
 
@@ -128,6 +128,20 @@ class _Filler:
         else:
             for index, tensor in enumerate(each for each in outputs if each.name not in given_outputs):
                 self._fill_new(f"output[{index}]", self._config.output.add(), tensor)
+        self._fill_states({tensor.name: tensor for tensor in inputs})
+
+    def _fill_states(self, inputs: Mapping[str, ModelTensor]) -> None:
+        for index, state in enumerate(self._config.sequence_batching.state):
+            tensor, path = inputs.get(state.input_name), f"sequence_batching.state[{index}]"
+            if tensor is None:
+                continue
+            if state.data_type == 0 and tensor.datatype in DATATYPES:
+                state.data_type = DATATYPES[tensor.datatype].number  # type: ignore[assignment]
+                self._done.append(Completion(f"{path}.data_type", tensor.written_type, self._reason))
+            dims = tensor.dims[1:] if self._config.max_batch_size > 0 else tensor.dims
+            if dims and not state.dims:
+                state.dims.extend(dims)
+                self._done.append(Completion(f"{path}.dims", shown(dims), self._reason))
 
     def _fill_new(self, path: str, io: "Io", tensor: ModelTensor) -> None:
         io.name = tensor.name

@@ -6,8 +6,10 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from charonia.config.contradict_dims import as_field, check_dims
+from charonia.config.contradict_sequences import check_sequences
 from charonia.config.findings import Finding
 from charonia.config.fitting import fitting_lines
+from charonia.config.given_elsewhere import names_given_elsewhere
 from charonia.config.model_tensor import OPEN, ModelTensor, shown
 from charonia.config.places import NO_PLACES, Places
 from charonia.config.report import Report
@@ -39,6 +41,7 @@ def check_against_model(
     check.batching(inputs, outputs)
     for kind, ios, tensors in (("input", config.input, inputs), ("output", config.output, outputs)):
         check.types_and_dims(kind, ios, tensors)
+    check_sequences(config, inputs, outputs, check.fixed, model_file, places, check.report)
     findings = check.report.findings
     if findings:
         # Once for all of them: what is wrong in several places is often one misunderstanding.
@@ -47,21 +50,12 @@ def check_against_model(
     return findings
 
 
-def names_given_elsewhere(config: ModelConfig) -> tuple[set[str], set[str]]:
-    """Model inputs and outputs that the server fills or keeps itself: batch inputs, sequence controls and states."""
-    sequences = config.sequence_batching
-    inputs = {name for batch_input in config.batch_input for name in batch_input.target_name}
-    inputs.update(control_input.name for control_input in sequences.control_input)
-    inputs.update(state.input_name for state in sequences.state)
-    return inputs, {state.output_name for state in sequences.state}
-
-
 class _Check:
     def __init__(self, config: ModelConfig, model_file: str, places: Places) -> None:
         self._config = config
         self._file = model_file
         self._places = places
-        self._fixed: set[str] = set()
+        self.fixed: set[str] = set()
         self._scattered = {name for batch_output in config.batch_output for name in batch_output.target_name}
         self.report = Report(places)
 
@@ -130,7 +124,7 @@ class _Check:
         ]
         if not fixed:
             return
-        self._fixed = {f"{kind} {tensor.name}" for kind, tensor in fixed}
+        self.fixed = {f"{kind} {tensor.name}" for kind, tensor in fixed}
         whose = ", ".join(f"{kind} '{tensor.name}' {shown(tensor.dims)}" for kind, tensor in fixed)
         text = (
             f"max_batch_size is {size}, but {self._file} takes no batches: the first dimension is not open in {whose}"
@@ -152,7 +146,7 @@ class _Check:
             self._datatype(kind, path, io, tensor)
             if isinstance(io, ModelInput) and io.allow_ragged_batch:
                 self._ragged(path, io, tensor)
-            elif f"{kind} {io.name}" not in self._fixed and io.name not in self._scattered:
+            elif f"{kind} {io.name}" not in self.fixed and io.name not in self._scattered:
                 check_dims(self._config, kind, path, io, tensor, self._file, self._places, self.report)
 
     def _datatype(self, kind: str, path: str, io: "Io", tensor: ModelTensor) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from charonia.config.contradict_dims import as_field
+from charonia.config.given_elsewhere import names_given_elsewhere
 from charonia.config.model_tensor import ModelTensor, fits
 from charonia.config.schema import ModelConfig, ModelInput, ModelOutput
 from charonia.core.text import printable
@@ -17,16 +18,21 @@ def fitting_lines(
 ) -> str:
     """max_batch_size, inputs and outputs as the model has them, indented; "" when there are too many.
 
-    It batches if `config` wants to and the model can. Outputs that the configuration leaves out stay out.
+    It batches if `config` wants to and the model can. Outputs that the configuration leaves out stay out, and so does
+    what the server gives and keeps itself.
     """
     wanted = {output.name for output in config.output}
-    chosen = [tensor for tensor in outputs if tensor.name in wanted] or outputs
-    tensors = (*inputs, *chosen)
-    if len(tensors) > _MOST_TENSORS:
+    given_inputs, given_outputs = names_given_elsewhere(config)
+    chosen = [each for each in outputs if each.name in wanted] or [
+        each for each in outputs if each.name not in given_outputs
+    ]
+    used = (*inputs, *chosen, *(each for each in outputs if each.name in given_outputs))
+    if len(used) > _MOST_TENSORS:
         return ""
-    size = _batch_size(config, tensors) if all(tensor.can_batch for tensor in tensors) else 0
+    size = _batch_size(config, used) if all(tensor.can_batch for tensor in used) else 0
+    sent = [each for each in inputs if each.name not in given_inputs and (not each.optional or _has(config, each))]
     lines = [f"what fits {model_file}:", f"  max_batch_size: {size}"]
-    lines += [f"  input {_block(tensor, size)}" for tensor in inputs if not tensor.optional or _has(config, tensor)]
+    lines += [f"  input {_block(tensor, size)}" for tensor in sent]
     lines += [f"  output {_block(tensor, size)}" for tensor in chosen]
     return "\n".join(f"    {printable(line)}" for line in lines)
 

@@ -21,6 +21,7 @@ from charonia.backends.onnxruntime.signature import Signature
 from charonia.config.complete import leaves_open
 from charonia.config.contradict import check_against_model
 from charonia.config.findings import Finding, Severity, unreadable
+from charonia.config.given_elsewhere import dims_given_elsewhere
 from charonia.config.model_tensor import ModelTensor, shown
 from charonia.config.schema import ModelConfig, ModelInput, ModelInstanceGroup, ModelOutput
 from charonia.core.errors import CharoniaError
@@ -169,11 +170,11 @@ def _with_shape(config: ModelConfig, tensor: ModelTensor, header: Header) -> Mod
     if tensor.name not in header.shapeless:
         return tensor
     ios: list[ModelInput | ModelOutput] = [*config.input, *config.output]
-    for io in ios:
-        if io.name == tensor.name and io.dims:
-            dims = tuple(io.reshape.shape if io.HasField("reshape") else io.dims)
-            return ModelTensor(tensor.name, tensor.datatype, (-1, *dims) if config.max_batch_size > 0 else dims)
-    return None
+    configured = {io.name: tuple(io.reshape.shape if io.HasField("reshape") else io.dims) for io in ios if io.dims}
+    dims = {**dict(dims_given_elsewhere(config)), **configured}.get(tensor.name)
+    if dims is None:
+        return None
+    return ModelTensor(tensor.name, tensor.datatype, (-1, *dims) if config.max_batch_size > 0 else dims)
 
 
 def _fixed_batch(config: ModelConfig, path: Path, signature: Signature) -> Iterable[Finding]:

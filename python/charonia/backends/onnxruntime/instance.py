@@ -52,6 +52,7 @@ class OnnxRuntimeInstance:
     Args:
         model: the name, for messages.
         batched: whether the model has a batch dimension (`max_batch_size` > 0).
+        states: outputs that are states of a sequence: they are computed whatever was requested.
         by_value: the model has bfloat16 inputs or outputs, which must travel as OrtValues.
         run_options: an `onnxruntime.RunOptions`, or None.
     """
@@ -66,6 +67,7 @@ class OnnxRuntimeInstance:
         inputs: Sequence[InputPlan],
         outputs: OutputPlan,
         *,
+        states: frozenset[str],
         batched: bool,
         by_value: bool,
         run_options: Any | None,
@@ -75,6 +77,7 @@ class OnnxRuntimeInstance:
         self._model = model
         self._inputs = inputs
         self._outputs = outputs
+        self._states = states
         self._batched = batched
         self._run = self._run_values if by_value else self._run_arrays
         self._run_options = run_options
@@ -137,7 +140,8 @@ class OnnxRuntimeInstance:
 
     def _make_plan(self, wanted: tuple[str, ...]) -> OutputPlan:
         every = self._outputs
-        chosen = [(n, d) for n, d in zip(every.names, every.datatypes, strict=True) if n in wanted]
+        pairs = zip(every.names, every.datatypes, strict=True)
+        chosen = [(name, datatype) for name, datatype in pairs if name in wanted or name in self._states]
         plan = OutputPlan([n for n, _ in chosen], [d for _, d in chosen], every.scalars) if chosen else every
         if len(self._plans) < _PLANS:
             self._plans[wanted] = plan

@@ -13,8 +13,9 @@ from charonia.backends.onnxruntime.ragged import RaggedInstance, refusal
 from charonia.backends.onnxruntime.runtime import Module
 from charonia.backends.onnxruntime.signature import Signature, signature_of
 from charonia.backends.onnxruntime.values import text_array
-from charonia.config.complete import ModelTensor, check_against_model
+from charonia.config.complete import check_against_model
 from charonia.config.findings import raise_on_errors
+from charonia.config.given_elsewhere import dims_given_elsewhere, names_given_elsewhere
 from charonia.config.schema import ModelConfig, ModelInstanceGroup
 from charonia.core.datatypes import BYTES
 from charonia.core.errors import CharoniaError
@@ -56,6 +57,7 @@ class OnnxRuntimeModel:
             config.name,
             _input_plans(config, signature),
             _output_plan(config, signature),
+            states=frozenset(state.output_name for state in config.sequence_batching.state),
             batched=config.max_batch_size > 0,
             by_value=any(tensor.datatype == "BF16" for tensor in (*signature.inputs, *signature.outputs)),
             run_options=run_options(self._runtime, config),
@@ -84,8 +86,9 @@ def open_session(runtime: Module, context: ModelContext, path: Path, spec: Insta
 
 
 def tensor_names(config: ModelConfig) -> list[str]:
-    """All inputs and outputs that the configuration names."""
-    return [*(io.name for io in config.input), *(io.name for io in config.output)]
+    """All inputs and outputs that the configuration names, sequence controls and states among them."""
+    given_inputs, given_outputs = names_given_elsewhere(config)
+    return [*(io.name for io in config.input), *(io.name for io in config.output), *given_inputs, *given_outputs]
 
 
 def _providers(runtime: Module, context: ModelContext, spec: InstanceSpec) -> list[Provider]:
@@ -106,7 +109,7 @@ def _asks_for_gpu(config: ModelConfig) -> bool:
 
 
 def _input_plans(config: ModelConfig, signature: Signature) -> list[InputPlan]:
-    unbatched_scalars = _dims_of_one(config.input) if config.max_batch_size == 0 else frozenset[str]()
+    unbatched_scalars = _dims_of_one(config, config.input)
     return [
         InputPlan(
             tensor.name,
@@ -119,20 +122,20 @@ def _input_plans(config: ModelConfig, signature: Signature) -> list[InputPlan]:
 
 
 def _output_plan(config: ModelConfig, signature: Signature) -> OutputPlan:
-    """The configured outputs in the configured order; without configuration all, as the model orders them."""
+    """The configured outputs in the configured order, without configuration all, as the model orders them; and states."""
     places = {output.name: place for place, output in enumerate(config.output)}
+    states = {state.output_name for state in config.sequence_batching.state}
     wanted = sorted(
-        (tensor for tensor in signature.outputs if _is_configured(config, tensor)),
-        key=lambda tensor: places.get(tensor.name, 0),
+        (each for each in signature.outputs if not places or each.name in places or each.name in states),
+        key=lambda tensor: places.get(tensor.name, len(places)),
     )
-    scalars = _dims_of_one(config.output) if config.max_batch_size == 0 else frozenset[str]()
+    scalars = _dims_of_one(config, config.output)
     return OutputPlan([tensor.name for tensor in wanted], [tensor.datatype for tensor in wanted], scalars)
 
 
-def _is_configured(config: ModelConfig, tensor: ModelTensor) -> bool:
-    return not config.output or any(output.name == tensor.name for output in config.output)
-
-
-def _dims_of_one(ios: "Iterable[ModelInput] | Iterable[ModelOutput]") -> frozenset[str]:
-    """Inputs or outputs with dims [1] and no reshape: how a configuration writes a scalar."""
-    return frozenset(io.name for io in ios if list(io.dims) == [1] and not io.HasField("reshape"))
+def _dims_of_one(config: ModelConfig, ios: "Iterable[ModelInput] | Iterable[ModelOutput]") -> frozenset[str]:
+    """Inputs or outputs with dims [1] and no reshape, controls and states: how a configuration writes a scalar."""
+    if config.max_batch_size > 0:
+        return frozenset()
+    ones = {io.name for io in ios if list(io.dims) == [1] and not io.HasField("reshape")}
+    return frozenset(ones.union(name for name, dims in dims_given_elsewhere(config) if dims == (1,)))

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 
 from charonia.backends.python.source import Source
-from charonia.config.contradict import names_given_elsewhere
 from charonia.config.findings import Finding
+from charonia.config.given_elsewhere import names_given_elsewhere
 from charonia.config.schema import ModelConfig
 
 _GETTER = "get_input_tensor_by_name"
