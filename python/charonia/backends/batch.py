@@ -62,7 +62,8 @@ class ExecutingBatch:
             try:
                 outputs = request.turn.state.keep(outputs)
             except CharoniaError as error:
-                return self.fail(request, error)
+                self.fail(request, error)
+                return
         # Before the request is settled: outputs that can't be arranged must leave it to be failed.
         arranged = self._arranger.arrange(outputs, request.requested_outputs)
         if final and not request.settle():

@@ -122,7 +122,7 @@ def _input_plans(config: ModelConfig, signature: Signature) -> list[InputPlan]:
 
 
 def _output_plan(config: ModelConfig, signature: Signature) -> OutputPlan:
-    """The configured outputs in the configured order, without configuration all, as the model orders them; and states."""
+    """The configured outputs in the configured order, without any all of the model's; then the states."""
     places = {output.name: place for place, output in enumerate(config.output)}
     states = {state.output_name for state in config.sequence_batching.state}
     wanted = sorted(
