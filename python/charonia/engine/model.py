@@ -20,6 +20,7 @@ from charonia.observe.metrics_config import MetricsOptions
 from charonia.observe.statistics import ModelStatistics, new_statistics
 from charonia.scheduling.build import build_scheduler
 from charonia.scheduling.ordering import ReplyOrder
+from charonia.scheduling.state import StateStore
 from charonia.scheduling.timer import Timer
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ class ModelVersion:
         specs: the instances to make.
         bell: what idle instances wait at; route: the number under which the wire knows that bell, 0 for none.
         on_closed: called once everything is freed, also when the constructor fails.
+        states: what is kept for sequences, None for nothing.
 
     Raises (from the constructor, having freed everything):
         CharoniaError: an instance could not be made.
@@ -78,6 +80,7 @@ class ModelVersion:
         route: int,
         services: ModelServices,
         on_closed: Callable[[], None] = lambda: None,
+        states: StateStore | None = None,
     ) -> None:
         self.name = name
         self.version = version
@@ -101,7 +104,14 @@ class ModelVersion:
         self._on_closed = on_closed
         self._bell = bell
         self.scheduler = build_scheduler(
-            config, services.clock, services.timer, services.submitter, bell, self._count_refusal, services.start_at
+            config,
+            services.clock,
+            services.timer,
+            services.submitter,
+            bell,
+            self._count_refusal,
+            services.start_at,
+            states=states,
         )
         keeps_order = config.dynamic_batching.preserve_ordering
         self._order = ReplyOrder() if keeps_order else None

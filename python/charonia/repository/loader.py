@@ -29,6 +29,7 @@ from charonia.repository.labels import read_labels
 from charonia.repository.plans import Change
 from charonia.repository.scan import FoundModel
 from charonia.repository.source import ModelSource, change_between, with_new_instances
+from charonia.scheduling.state import state_store
 
 NewBell = Callable[[], tuple[Bell, int]]
 """Gives the bell of one model version, and its route."""
@@ -194,6 +195,7 @@ class ModelLoad:
         specs = place(config, parts.devices, self.cpu_threads, parts.facts.log)
         labels = read_labels(config, context.model_dir)
         samples = warmup_samples(config, context.model_dir)
+        states = state_store(config, context.model_dir)
         bell, route = parts.new_bell()
         model = ModelVersion(
             context.name,
@@ -206,6 +208,7 @@ class ModelLoad:
             route,
             parts.services,
             self._hold_folder(),
+            states,
         )
         try:
             self._prepare(model, model.instances, samples)

@@ -7,6 +7,7 @@ from charonia.core.protocols import Bell, Submitter
 from charonia.scheduling.forming import BatchRule, DynamicBatching, OneByOne
 from charonia.scheduling.queue import PriorityLevels, QueuePolicy, TimeoutAction
 from charonia.scheduling.queued import QueuedScheduler, Refused
+from charonia.scheduling.state import StateStore
 from charonia.scheduling.timer import Timer
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ def build_scheduler(
     bell: Bell,
     on_refused: Refused,
     start_at: int = 0,
+    *,
+    states: StateStore | None = None,
 ) -> QueuedScheduler:
     """The scheduler that `config` asks for. `start_at` is the testing aid described at QueuedScheduler."""
     if not config.HasField("dynamic_batching"):
