@@ -8,6 +8,7 @@ from charonia.config.model_tensor import OPEN, shown
 from charonia.config.report import Report
 from charonia.config.schema import DataType, ModelConfig, ModelEnsembling, ModelInput, ModelOutput
 
+NO_REASONS: Mapping[str, str] = {}
 Io = ModelInput | ModelOutput
 Step = ModelEnsembling.Step
 
@@ -30,24 +31,33 @@ class _Tensor:
     full_dims: tuple[int, ...]
 
 
-def check_steps_with_models(config: ModelConfig, models: Mapping[str, StepModel], report: Report) -> None:
-    """Check `config`, an ensemble, against the models of the repositories.
+def check_steps_with_models(
+    config: ModelConfig, models: Mapping[str, StepModel], report: Report, why_not: Mapping[str, str] = NO_REASONS
+) -> None:
+    """Check `config`, an ensemble, against the models of the repositories, or against those that serve.
 
     Args:
         models: by name; of a model whose inputs or outputs are not known, the tensors are not checked.
+        why_not: by name, why models that are not among `models` don't serve.
     """
     known = dict(_own(config))
-    for index, step in enumerate(config.ensemble_scheduling.step):
-        path = f"ensemble_scheduling.step[{index}]"
+    for number, step in enumerate(config.ensemble_scheduling.step, 1):
+        path = f"ensemble_scheduling.step[{number - 1}]"
         model = models.get(step.model_name)
         if model is None:
-            _no_model(step, path, models, report)
+            _no_model(step, number, path, models, report, why_not)
             continue
-        _check_version(step, path, model, report)
-        _check_batch(config, step, path, model, report)
-        _check_side("input", step, path, model, known, report)
-        _check_side("output", step, path, model, known, report)
+        _check_version(step, number, path, model, report)
+        _check_batch(config, step, number, path, model, report)
+        _check_side("input", step, number, path, model, known, report)
+        _check_side("output", step, number, path, model, known, report)
     _check_circle(config, models, report)
+    _check_streams(config, models, report)
+
+
+def is_decoupled(config: ModelConfig, models: Mapping[str, StepModel]) -> bool:
+    """Whether a request to the ensemble may have any number of responses: one to a step may, so the ensemble says."""
+    return any(_streams(step.model_name, models, {config.name}) for step in config.ensemble_scheduling.step)
 
 
 def _own(config: ModelConfig) -> Iterator[tuple[str, _Tensor]]:
@@ -63,50 +73,68 @@ def _tensor(whose: str, io: Io, dims: Sequence[int], config: ModelConfig) -> _Te
     return _Tensor(whose, io.data_type, given, (OPEN, *given) if config.max_batch_size > 0 else given)
 
 
-def _no_model(step: Step, path: str, models: Mapping[str, StepModel], report: Report) -> None:
-    if step.model_name:
+def _no_model(
+    step: Step,
+    number: int,
+    path: str,
+    models: Mapping[str, StepModel],
+    report: Report,
+    why_not: Mapping[str, str],
+) -> None:
+    if step.model_name in why_not:
+        message = f"step {number} needs model '{step.model_name}', which does not serve: {why_not[step.model_name]}"
+        report.error(f"{path}.model_name", message)
+    elif step.model_name:
         near = get_close_matches(step.model_name, list(models), 1, 0.6)
         remedy = f'write model_name: "{near[0]}"' if near else "add the model to a repository"
-        message = f"the model '{step.model_name}' of the step is in no repository"
+        message = f"the model '{step.model_name}' of step {number} is in no repository"
         report.error(f"{path}.model_name", message, remedy)
 
 
-def _check_version(step: Step, path: str, model: StepModel, report: Report) -> None:
+def _check_version(step: Step, number: int, path: str, model: StepModel, report: Report) -> None:
     if step.model_version > 0 and step.model_version not in model.versions:
         served = ", ".join(map(str, model.versions)) or "none"
-        message = f"version {step.model_version} of '{step.model_name}' is not served; served are {served}"
+        message = (
+            f"step {number} needs version {step.model_version} of '{step.model_name}', which is not served; served are "
+            f"{served}"
+        )
         report.error(f"{path}.model_version", message, "write model_version: -1 for the latest, or one of these")
 
 
-def _check_batch(config: ModelConfig, step: Step, path: str, model: StepModel, report: Report) -> None:
+def _check_batch(config: ModelConfig, step: Step, number: int, path: str, model: StepModel, report: Report) -> None:
     limit = model.config.max_batch_size
     if 0 < limit < config.max_batch_size:
         message = (
             f"max_batch_size of the ensemble is {config.max_batch_size}{report.line_of('max_batch_size')}, and "
-            f"'{step.model_name}' takes at most {limit}"
+            f"'{step.model_name}' of step {number} takes at most {limit}"
         )
         report.error(path, message, f"write max_batch_size: {limit} in the ensemble")
 
 
-def _check_side(kind: str, step: Step, path: str, model: StepModel, known: dict[str, _Tensor], report: Report) -> None:
+def _check_side(
+    kind: str, step: Step, number: int, path: str, model: StepModel, known: dict[str, _Tensor], report: Report
+) -> None:
     ios: Sequence[Io] = model.config.input if kind == "input" else model.config.output
     mapped = step.input_map if kind == "input" else step.output_map
     by_name = {io.name: io for io in ios}
     if not ios:
         return
+    who = f"step {number} ('{step.model_name}')"
     for name, tensor in mapped.items():
         where = f'{path}.{kind}_map["{name}"]'
         io = by_name.get(name)
         if io is None:
-            message = f"'{step.model_name}' has no {kind} '{name}'; its {kind}s are {', '.join(by_name)}"
+            message = (
+                f"{who} has no {kind} '{name}' for the ensemble tensor '{tensor}'; its {kind}s are {', '.join(by_name)}"
+            )
             near = get_close_matches(name, list(by_name), 1, 0.5) or list(by_name)
             report.error(where, message, f'write key: "{near[0]}"')
             continue
-        here = _tensor(f"{kind} '{name}' of '{step.model_name}'", io, io.dims, model.config)
+        here = _tensor(f"{kind} '{name}' of {who}", io, io.dims, model.config)
         _check_same(tensor, known.setdefault(tensor, here), here, where, report)
     missing = [io.name for io in ios if isinstance(io, ModelInput) and not io.optional and io.name not in mapped]
     for name in missing:
-        message = f"the step gives '{step.model_name}' nothing for its input '{name}'"
+        message = f"{who} gets nothing for its input '{name}'"
         report.error(f"{path}.input_map", message, f'add input_map {{ key: "{name}" value: "…" }}')
 
 
@@ -147,3 +175,51 @@ def _way(start: str, goal: str, models: Mapping[str, StepModel], seen: set[str])
     seen.add(start)
     ways = (_way(step.model_name, goal, models, seen) for step in models[start].config.ensemble_scheduling.step)
     return next(((start, *way) for way in ways if way), ())
+
+
+def _streams(name: str, models: Mapping[str, StepModel], seen: set[str]) -> bool:
+    """Whether a model, or a step of an ensemble, is decoupled."""
+    if name in seen or name not in models:
+        return False
+    seen.add(name)
+    config = models[name].config
+    steps = config.ensemble_scheduling.step
+    if steps:
+        return any(_streams(step.model_name, models, seen) for step in steps)
+    return config.model_transaction_policy.decoupled
+
+
+def _check_streams(config: ModelConfig, models: Mapping[str, StepModel], report: Report) -> None:
+    """What comes with each response of a decoupled step has no pair in the responses of another, or in what came once."""
+    streams = {io.name: "" for io in config.input}
+    waiting = dict(enumerate(config.ensemble_scheduling.step, 1))
+    while ready := [n for n, step in waiting.items() if all(name in streams for name in step.input_map.values())]:
+        for number in ready:
+            step = waiting.pop(number)
+            who = f"step {number} ('{step.model_name}')"
+            path = f"ensemble_scheduling.step[{number - 1}].input_map"
+            stream = _one_stream(f"{who} takes", path, _streams_of(step, streams), report)
+            if _streams(step.model_name, models, {config.name}):
+                stream = who
+            streams |= dict.fromkeys(step.output_map.values(), stream)
+    outputs = {io.name: streams[io.name] for io in config.output if io.name in streams}
+    _one_stream("the ensemble's outputs are", "output[0]", outputs, report)
+
+
+def _one_stream(who: str, path: str, tensors: Mapping[str, str], report: Report) -> str:
+    """The decoupled step from which all of these come, "" for none."""
+    first = next(iter(tensors), "")
+    for name, stream in tensors.items():
+        if stream != tensors[first]:
+            message = f"{who} {_origin(first, tensors)}, and {_origin(name, tensors)}: they don't come in pairs"
+            report.error(path, message, "let the decoupled step pass on what belongs to each of its responses")
+            break
+    return tensors.get(first, "")
+
+
+def _streams_of(step: Step, streams: Mapping[str, str]) -> Mapping[str, str]:
+    return {step.input_map[key]: streams[step.input_map[key]] for key in sorted(step.input_map)}
+
+
+def _origin(name: str, tensors: Mapping[str, str]) -> str:
+    return f"'{name}' " + (f"with each response of {tensors[name]}" if tensors[name] else "once")

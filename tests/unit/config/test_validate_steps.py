@@ -3,11 +3,13 @@
 # One case a line reads best as a table.
 # ruff: noqa: E501
 
+from collections.abc import Mapping
+
 import pytest
 
-from charonia.config.pbtxt import parse_pbtxt
+from charonia.config.pbtxt import Document, parse_pbtxt
 from charonia.config.report import Report
-from charonia.config.validate_steps import StepModel, check_steps_with_models
+from charonia.config.validate_steps import NO_REASONS, StepModel, check_steps_with_models, is_decoupled
 
 IMAGE = "data_type: TYPE_FP32 dims: [ 3, -1 ]"
 
@@ -22,6 +24,9 @@ MODELS = {
     "second": model("second", "data_type: TYPE_FP32 dims: 8", "data_type: TYPE_INT64 dims: 1"),
     "whole": model("whole", "data_type: TYPE_FP32 dims: [ -1, 8 ]", "data_type: TYPE_INT64 dims: [ -1, 1 ]", ""),
     "choosy": model("choosy", "data_type: TYPE_INT8 dims: 9 }, input { name: \"mask\" data_type: TYPE_BOOL dims: 1 }, input { name: \"more\" optional: true".replace("},", "}"), "data_type: TYPE_INT64 dims: 1"),
+    "stream": model("stream", IMAGE, "data_type: TYPE_FP32 dims: 8", "max_batch_size: 4 model_transaction_policy { decoupled: true }"),
+    "streams": StepModel(parse_pbtxt('name: "streams" max_batch_size: 4 ensemble_scheduling { step { model_name: "stream" } }', "m").config, (1,)),
+    "pair": model("pair", 'data_type: TYPE_FP32 dims: 8 }, input { name: "j" data_type: TYPE_FP32 dims: -1'.replace("},", "}"), "data_type: TYPE_INT64 dims: 1"),
     "unknown": StepModel(parse_pbtxt('name: "unknown"', "m").config, (1,)),
     "loop": StepModel(parse_pbtxt('name: "loop" ensemble_scheduling { step { model_name: "first" } step { model_name: "e" } }', "m").config, (1,)),
 }  # fmt: skip
@@ -31,7 +36,7 @@ def step(name: str, reads: str, writes: str, more: str = "", key: str = "i") -> 
     return f'step {{ model_name: "{name}" {more} input_map {{ key: "{key}" value: "{reads}" }} output_map {{ key: "o" value: "{writes}" }} }}'
 
 
-def check(*steps: str, size: int = 4) -> list[str]:
+def ensemble(*steps: str, size: int = 4) -> Document:
     lines = (
         f'name: "e" platform: "ensemble" max_batch_size: {size}',
         f'input {{ name: "IN" {IMAGE} }} output {{ name: "OUT" data_type: TYPE_INT64 dims: 1 }}',
@@ -39,9 +44,13 @@ def check(*steps: str, size: int = 4) -> list[str]:
         *steps,
         "}",
     )
-    document = parse_pbtxt("\n".join(lines), "c")
+    return parse_pbtxt("\n".join(lines), "c")
+
+
+def check(*steps: str, size: int = 4, why_not: Mapping[str, str] = NO_REASONS) -> list[str]:
+    document = ensemble(*steps, size=size)
     report = Report(document.places)
-    check_steps_with_models(document.config, MODELS, report)
+    check_steps_with_models(document.config, MODELS, report, why_not)
     return [str(finding) for finding in report.findings]
 
 
@@ -59,13 +68,13 @@ def test_steps_that_fit(last: str) -> None:
 @pytest.mark.parametrize(
     ("last", "expected"),
     [
-        (step("secnd", "mid", "OUT"), "c:5:8: the model 'secnd' of the step is in no repository; write model_name: \"second\""),
-        (step("nobody", "mid", "OUT"), "c:5:8: the model 'nobody' of the step is in no repository; add the model to a repository"),
-        (step("second", "mid", "OUT", "model_version: 2"), "c:5:29: version 2 of 'second' is not served; served are 1, 3; write model_version: -1 for the latest, or one of these"),
-        (step("second", "IN", "OUT"), "c:5:30: the ensemble tensor 'IN' has the shape [-1, 8] as input 'i' of 'second', and [-1, 3, -1] as input 'IN' of the ensemble; map tensors of one shape; -1 fits any size"),
-        (step("first", "IN", "OUT"), "c:5:64: the ensemble tensor 'OUT' is TYPE_FP32 as output 'o' of 'first', and TYPE_INT64 as output 'OUT' of the ensemble; map tensors of one datatype, or convert in a step between"),
+        (step("secnd", "mid", "OUT"), "c:5:8: the model 'secnd' of step 2 is in no repository; write model_name: \"second\""),
+        (step("nobody", "mid", "OUT"), "c:5:8: the model 'nobody' of step 2 is in no repository; add the model to a repository"),
+        (step("second", "mid", "OUT", "model_version: 2"), "c:5:29: step 2 needs version 2 of 'second', which is not served; served are 1, 3; write model_version: -1 for the latest, or one of these"),
+        (step("second", "IN", "OUT"), "c:5:30: the ensemble tensor 'IN' has the shape [-1, 8] as input 'i' of step 2 ('second'), and [-1, 3, -1] as input 'IN' of the ensemble; map tensors of one shape; -1 fits any size"),
+        (step("first", "IN", "OUT"), "c:5:64: the ensemble tensor 'OUT' is TYPE_FP32 as output 'o' of step 2 ('first'), and TYPE_INT64 as output 'OUT' of the ensemble; map tensors of one datatype, or convert in a step between"),
         (step("loop", "mid", "OUT"), "c:5:8: the ensemble needs itself: e → loop → e; take one of the steps out"),
-        (step("e", "mid", "OUT"), "c:5:8: the model 'e' of the step is in no repository; add the model to a repository"),
+        (step("e", "mid", "OUT"), "c:5:8: the model 'e' of step 2 is in no repository; add the model to a repository"),
     ],
 )  # fmt: skip
 def test_steps_that_do_not_fit(last: str, expected: str) -> None:
@@ -76,24 +85,70 @@ def test_steps_that_do_not_fit(last: str, expected: str) -> None:
 def test_a_name_that_the_model_does_not_have() -> None:
     found = check(FIRST, step("second", "mid", "OUT", key="input"))
     assert found == [
-        "c:5:30: 'second' has no input 'input'; its inputs are i; write key: \"i\"",
-        "c:5:30: the step gives 'second' nothing for its input 'i'; add input_map { key: \"i\" value: \"…\" }",
+        "c:5:30: step 2 ('second') has no input 'input' for the ensemble tensor 'mid'; its inputs are i; write key: \"i\"",
+        "c:5:30: step 2 ('second') gets nothing for its input 'i'; add input_map { key: \"i\" value: \"…\" }",
     ]
 
 
 def test_only_required_inputs_must_be_given() -> None:
     found = check(FIRST, step("choosy", "mid", "OUT"))
     assert [each.split(": ", 1)[1].split(";")[0] for each in found] == [
-        "the ensemble tensor 'mid' is TYPE_INT8 as input 'i' of 'choosy', and TYPE_FP32 as output 'o' of 'first'",
-        "the ensemble tensor 'mid' has the shape [-1, 9] as input 'i' of 'choosy', and [-1, 8] as output 'o' of 'first'",
-        "the step gives 'choosy' nothing for its input 'mask'",
+        "the ensemble tensor 'mid' is TYPE_INT8 as input 'i' of step 2 ('choosy'), and TYPE_FP32 as output 'o' of step 1 ('first')",
+        "the ensemble tensor 'mid' has the shape [-1, 9] as input 'i' of step 2 ('choosy'), and [-1, 8] as output 'o' of step 1 ('first')",
+        "step 2 ('choosy') gets nothing for its input 'mask'",
     ]
 
 
 def test_a_larger_batch_than_a_model_takes() -> None:
     found = check(FIRST, step("second", "mid", "OUT"), size=8)
     assert found == [
-        f"c:{line}:1: max_batch_size of the ensemble is 8 (line 1), and '{name}' takes at most 4; "
+        f"c:{line}:1: max_batch_size of the ensemble is 8 (line 1), and '{name}' of step {line - 3} takes at most 4; "
         "write max_batch_size: 4 in the ensemble"
         for line, name in ((4, "first"), (5, "second"))
     ]
+
+
+def test_a_model_that_does_not_serve_is_told_with_its_reason() -> None:
+    found = check(FIRST, step("late", "mid", "OUT"), why_not={"late": "no such file"})
+    assert found == ["c:5:8: step 2 needs model 'late', which does not serve: no such file"]
+
+
+STREAM = step("stream", "IN", "mid")
+
+
+def both(first: str, second: str) -> str:
+    return step("pair", first, "OUT", f'input_map {{ key: "j" value: "{second}" }}')
+
+
+@pytest.mark.parametrize(
+    ("steps", "decoupled"),
+    [
+        ((FIRST, step("second", "mid", "OUT")), False),
+        ((STREAM, step("second", "mid", "OUT")), True),
+        ((step("streams", "IN", "mid"), step("second", "mid", "OUT")), True),
+        ((STREAM, both("mid", "mid")), True),
+        ((FIRST, step("first", "IN", "again"), both("mid", "again")), False),
+    ],
+)
+def test_an_ensemble_is_decoupled_as_soon_as_a_step_is(steps: tuple[str, ...], decoupled: bool) -> None:
+    assert check(*steps) == []
+    assert is_decoupled(ensemble(*steps).config, MODELS) is decoupled
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        (
+            (STREAM, FIRST.replace("mid", "once"), both("mid", "once")),
+            "step 3 ('pair') takes 'mid' with each response of step 1 ('stream'), and 'once' once: they don't come in pairs",
+        ),
+        (
+            (STREAM, step("streams", "IN", "other"), both("mid", "other")),
+            "step 3 ('pair') takes 'mid' with each response of step 1 ('stream'), and 'other' with each response of "
+            "step 2 ('streams'): they don't come in pairs",
+        ),
+    ],
+)
+def test_no_step_takes_tensors_that_do_not_come_in_pairs(steps: tuple[str, ...], expected: str) -> None:
+    (found,) = check(*steps)
+    assert expected in found

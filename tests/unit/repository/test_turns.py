@@ -1,10 +1,10 @@
 """Whose turn it is on a model."""
 
 import threading
-from collections.abc import Iterator
 
 import pytest
 
+from charonia.core.errors import InvalidArgumentError
 from charonia.repository.turns import Turns
 
 PATIENCE_S = 10.0
@@ -58,7 +58,7 @@ def test_different_models_do_not_wait_for_one_another() -> None:
 
 def test_the_turns_of_many_models_are_kept_and_given_back_together() -> None:
     turns, done = Turns(), []
-    with turns.of_all(["a", "b"]):
+    with turns.of("a", "b"):
         waiting = Operation(turns, "b", done, "b")
         assert turns.busy("a")
         assert not done
@@ -82,14 +82,78 @@ def test_who_stops_waiting_leaves_the_turn_to_the_next() -> None:
     first = Operation(turns, "m", done, "first")
     assert first.began.wait(PATIENCE_S)
 
-    def interrupted() -> Iterator[str]:
-        yield "m"
+    def interrupted(event: threading.Event) -> None:
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt), turns.of_all(interrupted()):
-        done.append("interrupted")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(threading.Event, "wait", interrupted)
+        with pytest.raises(KeyboardInterrupt), turns.of("m"):
+            done.append("interrupted")
     assert turns.busy("m")
     first.finish()
     with turns.of("m"):
         done.append("next")
     assert done == ["first", "next"]
+
+
+def test_operations_on_several_models_never_wait_for_one_another_in_a_circle() -> None:
+    """Whatever order they name them in: who came first is the first in every queue."""
+    turns, done = Turns(), []
+
+    def run(label: int, names: tuple[str, ...]) -> None:
+        for _ in range(200):
+            with turns.of(*names):
+                done.append(label)
+
+    orders = [("a", "b", "c"), ("c", "b", "a"), ("b", "a"), ("c", "a")]
+    threads = [threading.Thread(target=run, args=each, daemon=True) for each in enumerate(orders)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE_S)
+    assert len(done) == 800
+
+
+def test_an_operation_within_another_takes_the_turns_of_other_models() -> None:
+    turns = Turns()
+    with turns.of("a") as outer, turns.of("b", within=outer) as inner, turns.of("c", within=inner):
+        assert all(turns.busy(name) for name in "abc")
+    assert not any(turns.busy(name) for name in "abc")
+
+
+@pytest.mark.parametrize("name", ["a", "b"])
+def test_an_operation_that_would_wait_for_itself_is_refused(name: str) -> None:
+    turns = Turns()
+    with turns.of("a") as outer, turns.of("b", within=outer) as inner:
+        refused = pytest.raises(InvalidArgumentError, match=f"model '{name}' can't be loaded or unloaded from here")
+        with refused, turns.of(name, within=inner):
+            pass
+        assert not turns.waiting(name)
+
+
+def test_two_operations_that_would_wait_for_each_other_through_inner_ones_are_refused() -> None:
+    """The load of a loads b, while the load of b loads a."""
+    turns, came = Turns(), []
+    with turns.of("a") as a, turns.of("b") as b:
+
+        def inner() -> None:
+            with turns.of("b", within=a):
+                came.append("b")
+
+        thread = threading.Thread(target=inner)
+        thread.start()
+        while not turns.waiting("b"):
+            pass
+        with pytest.raises(InvalidArgumentError, match="model 'a'"), turns.of("a", within=b):
+            pass
+        assert not came
+    thread.join(PATIENCE_S)
+    assert came == ["b"]
+
+
+def test_an_operation_that_is_over_is_in_nobody_s_way() -> None:
+    turns = Turns()
+    with turns.of("a") as outer:
+        pass
+    with turns.of("a", within=outer):
+        assert turns.busy("a")

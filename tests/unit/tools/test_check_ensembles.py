@@ -30,8 +30,8 @@ def test_steps_are_compared_with_the_models_that_they_name(tmp_path: Path, capsy
     run_check([str(tmp_path)], ("all",), load=False, as_json=False, strict=False)
     shown = " ".join(capsys.readouterr().out.split())
     for words in (
-        "'IN' has the shape [-1, 16] as input 'INPUT0' of 'net', and [-1, 17] as input 'IN' of the ensemble",
-        "'net' has no output 'OUTPUT'; its outputs are OUTPUT0",
+        "'IN' has the shape [-1, 16] as input 'INPUT0' of step 1 ('net'), and [-1, 17] as input 'IN' of the ensemble",
+        "step 1 ('net') has no output 'OUTPUT' for the ensemble tensor 'OUT'; its outputs are OUTPUT0",
         'write key: "OUTPUT0"',
         'write model_name: "net"',
     ):
