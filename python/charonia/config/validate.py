@@ -33,7 +33,7 @@ def validate(
     _check_max_batch_size(config, report)
     check_io(config, report, is_complete=is_complete)
     check_batching(config, report, is_complete=is_complete)
-    check_states(config, report)
+    check_states(config, report, is_complete=is_complete)
     check_instance_groups(config, report)
     check_ensemble(config, report)
     _check_response_cache(config, report)

@@ -3,19 +3,27 @@
 from collections.abc import Sequence
 
 from charonia.config.report import Report
-from charonia.config.schema import DataType, ModelConfig, ModelInstanceGroup, ModelSequenceBatching
+from charonia.config.schema import DataType, ModelConfig, ModelSequenceBatching
 
 State = ModelSequenceBatching.State
 InitialState = ModelSequenceBatching.InitialState
 
 
-def check_states(config: ModelConfig, report: Report) -> None:
+def check_states(config: ModelConfig, report: Report, *, is_complete: bool) -> None:
+    """`is_complete` False: the datatype and the dims of a state may still come from the model file."""
     seen: dict[str, str] = {}
+    sent = {io.name for io in config.input}
     for index, state in enumerate(config.sequence_batching.state):
         path = f"sequence_batching.state[{index}]"
         for field in ("input_name", "output_name"):
             _check_name(state, field, path, seen, report)
-        _check_memory(config, state, path, report)
+        if state.input_name in sent:
+            message = f"state '{state.input_name}' is also an input: what a client sends for it is never used"
+            report.warn(f"{path}.input_name", message, f"remove the input '{state.input_name}'")
+        if is_complete and state.data_type == 0:
+            remedy = "write data_type: TYPE_FP32, or what the model has"
+            report.error(path, f"state '{state.input_name}' has no data_type", remedy)
+        _check_memory(state, path, report)
         _check_initial(state, path, report)
 
 
@@ -32,18 +40,12 @@ def _check_name(state: State, field: str, path: str, seen: dict[str, str], repor
         report.error(here, message, "give each its own tensors")
 
 
-def _check_memory(config: ModelConfig, state: State, path: str, report: Report) -> None:
-    if not state.use_growable_memory:
-        return
-    path = f"{path}.use_growable_memory"
-    who = f"state '{state.input_name}' has use_growable_memory"
-    if not state.use_same_buffer_for_input_output:
+def _check_memory(state: State, path: str, report: Report) -> None:
+    if state.use_growable_memory and not state.use_same_buffer_for_input_output:
+        who = f"state '{state.input_name}' has use_growable_memory"
         message = f"{who}, which needs one buffer for the input and the output"
+        path = f"{path}.use_growable_memory"
         report.error(path, message, "write use_same_buffer_for_input_output: true beside it")
-    others = [group.name for group in config.instance_group if group.kind != ModelInstanceGroup.KIND_GPU]
-    if others:
-        message = f"{who}, which only instances on a GPU can have, and group {others[0]} is not on one"
-        report.error(path, message, "remove use_growable_memory, or write kind: KIND_GPU")
 
 
 def _check_initial(state: State, path: str, report: Report) -> None:
@@ -67,7 +69,7 @@ def _check_initial(state: State, path: str, report: Report) -> None:
 
 def _check_dims(dims: Sequence[int], wanted: Sequence[int], who: str, path: str, report: Report) -> None:
     message = f"{who} has dims {list(dims)}, and the state has {list(wanted)}"
-    if any(dim < 1 for dim in dims):
-        report.error(path, f"{message}: an initial state has fixed sizes", "write a size of 1 or more for each")
+    if any(dim < 0 for dim in dims):
+        report.error(path, f"{message}: an initial state has fixed sizes", "write a size of 0 or more for each")
     elif len(dims) != len(wanted) or any(wish not in (-1, dim) for dim, wish in zip(dims, wanted, strict=True)):
         report.error(path, message, "make the two agree")

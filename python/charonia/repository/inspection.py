@@ -30,6 +30,7 @@ from charonia.repository.labels import label_findings
 from charonia.repository.scan import FoundModel
 from charonia.repository.strays import is_like_config
 from charonia.repository.versions import VersionChoice, choose_versions
+from charonia.scheduling.state import initial_state
 
 _LATER = ("ensemble_scheduling", "sequence_batching")
 
@@ -183,6 +184,7 @@ def inspect_version(reading: ModelReading, version: int, parts: InspectionParts)
         finished = finish_config(reading.loaded, config, parts.config)
         findings += [each for each in finished.findings if each not in (*reading.findings, *findings)]
         findings += _of_warmup(config, reading.model.path, places)
+        findings += _of_states(config, reading.model.path, places)
     if not _is_wrong("instance_group", (*reading.findings, *findings)):
         findings += _of_devices(config, places, parts.devices)
     findings += label_findings(config, reading.model.path, places)
@@ -259,6 +261,19 @@ def _of_warmup(config: ModelConfig, model_dir: Path, places: Places) -> Iterable
             warmup_samples(alone, model_dir)
         except CharoniaError as error:
             yield _at(places, Severity.ERROR, f"model_warmup[{index}]", str(error))
+
+
+def _of_states(config: ModelConfig, model_dir: Path, places: Places) -> Iterable[Finding]:
+    for index, state in enumerate(config.sequence_batching.state):
+        if state.data_type == 0:
+            continue  # which was told
+        try:
+            initial_state(config, state, model_dir)
+        except CharoniaError as error:
+            path = f"sequence_batching.state[{index}]"
+            field = "data_file" if state.initial_state and state.initial_state[0].data_file else "dims"
+            where = f"{path}.initial_state[0].{field}" if state.initial_state else f"{path}.dims"
+            yield _at(places, Severity.ERROR, where, str(error))
 
 
 class _Warnings(SilentLog):

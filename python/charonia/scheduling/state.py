@@ -69,7 +69,7 @@ class StateStore:
         batched = config.max_batch_size > 0
         states = config.sequence_batching.state
         self.by_output = {state.output_name: _spec(state, batched) for state in states}
-        self.initial = {state.input_name: _initial(config.name, state, batched, model_dir) for state in states}
+        self.initial = {state.input_name: initial_state(config, state, model_dir) for state in states}
         self.hidden = frozenset(self.by_output) - {output.name for output in config.output}
 
     def new_sequence(self) -> "SequenceState":
@@ -130,9 +130,13 @@ def _spec(state: "State", batched: bool) -> StateSpec:
     return StateSpec(state.input_name, state.output_name, wire_name(state.data_type), shape, state.use_growable_memory)
 
 
-def _initial(model: str, state: "State", batched: bool, model_dir: Path) -> Tensor:
-    """As configured; without a word zeros, and 1 for each size that varies: Triton's shape, and no left-over memory."""
-    who = f"initial_state of state '{state.input_name}' of model '{model}'"
+def initial_state(config: "ModelConfig", state: "State", model_dir: Path) -> Tensor:
+    """What a state is at the start: as configured, else zeros with 1 for each size that varies (Triton's shape).
+
+    Raises:
+        InvalidArgumentError: data that is missing, too short, or too large for the memory.
+    """
+    who = f"initial_state of state '{state.input_name}' of model '{config.name}'"
     datatype = wire_name(state.data_type)
     given = state.initial_state[0] if state.initial_state else None
     dims = tuple(given.dims) if given is not None else tuple(1 if dim == -1 else dim for dim in state.dims)
@@ -140,13 +144,16 @@ def _initial(model: str, state: "State", batched: bool, model_dir: Path) -> Tens
         data = file_data(who, model_dir / INITIAL_STATE_FOLDER, given.data_file, datatype, dims)
     else:
         data = zero_data(who, datatype, dims)
-    shape = (1, *dims) if batched else dims
-    return Tensor(state.input_name, datatype, shape, HostBuffer(data, len(data), owned=True))
+    return _tensor(state.input_name, datatype, (1, *dims) if config.max_batch_size > 0 else dims, data)
+
+
+def _tensor(name: str, datatype: str, shape: Dims, data: bytes) -> Tensor:
+    return Tensor(name, datatype, shape, HostBuffer(data, len(data), owned=True))
 
 
 def _zeros(tensor: Tensor) -> Tensor:
     data = zero_data(f"state '{tensor.name}'", tensor.datatype, tensor.shape)
-    return Tensor(tensor.name, tensor.datatype, tensor.shape, HostBuffer(data, len(data), owned=True))
+    return _tensor(tensor.name, tensor.datatype, tensor.shape, data)
 
 
 def _kept(name: str, tensor: Tensor) -> Tensor:
