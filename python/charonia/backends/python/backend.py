@@ -131,7 +131,7 @@ class PythonBackend:
         instances = sum(group.count for group in context.config.instance_group)
         threads = threads_per_instance(available_cores(), instances)
         child = _spawn(context, self._environment(context), threads, context.name)
-        warm = Warm(child, files, ModelEvents(context.server.log, context.server.custom_metrics))
+        warm = Warm(child, files, new_events(context))
         self._supervise(context).watch(child, warm)
         try:
             child.ask(wire.START, *files.start_arguments())
@@ -242,7 +242,12 @@ class PythonModel:
         return OutputCheck(self._context.name, io_specs(config)[1], config.max_batch_size > 0, self._notes)
 
     def _new_events(self) -> ModelEvents:
-        return ModelEvents(self._context.server.log, self._context.server.custom_metrics)
+        return new_events(self._context)
+
+
+def new_events(context: ModelContext) -> ModelEvents:
+    server = context.server
+    return ModelEvents(server.log, server.custom_metrics, server.models, context.name)
 
 
 def _spawn(context: ModelContext, environment: Environment, cpu_threads: int, name: str) -> ChildProcess:

@@ -1,12 +1,14 @@
-"""What models tell the server beside their answers: log messages, and metrics of their own."""
+"""What models say to the server beside their answers: log messages, metrics of their own, loading other models."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from typing import Any
 
 from charonia.backends.python.child import wire
-from charonia.core.errors import CharoniaError, InvalidArgumentError
+from charonia.core.errors import CharoniaError, InvalidArgumentError, UnavailableError
 from charonia.core.log import Log, LogLevel
+from charonia.core.overrides import LoadOverrides
+from charonia.core.protocols import OtherModels
 from charonia.observe.custom_metrics import CustomFamily, CustomMetric, CustomMetrics, MetricKind
 
 
@@ -52,12 +54,40 @@ class ModelMetrics:
             self.remove(key)
 
 
+class ModelRequests:
+    """What a model may ask about others. Loading takes long.
+
+    Args:
+        caller: the model that asks.
+        models: None where nothing is served.
+    """
+
+    def __init__(self, caller: str, models: OtherModels | None) -> None:
+        self._caller = caller
+        self._models = models
+
+    def load(self, name: str, config_json: str | None, files: Mapping[str, bytes]) -> None:
+        self._served("load", name).load(name, LoadOverrides(config_json, files))
+
+    def unload(self, name: str, dependents: bool) -> None:
+        self._served("unload", name).unload(name, dependents)
+
+    def ready(self, name: str, version: int) -> bool:
+        return self._models is not None and self._models.is_ready(name, version)
+
+    def _served(self, action: str, name: str) -> OtherModels:
+        if self._models is None:
+            raise UnavailableError(f"model '{self._caller}' can't {action} '{name}': nothing is served here")
+        return self._models
+
+
 class ModelEvents:
     """Carries out what one model instance says; its process or its inline runtime calls in."""
 
-    def __init__(self, log: Log, metrics: CustomMetrics) -> None:
+    def __init__(self, log: Log, metrics: CustomMetrics, models: OtherModels | None = None, caller: str = "") -> None:
         self._log = log
         self._metrics = ModelMetrics(metrics)
+        requests = ModelRequests(caller, models)
         self._operations: dict[str, Callable[..., Any]] = {
             "settle": lambda: None,
             "metric.family": self._metrics.family,
@@ -67,6 +97,9 @@ class ModelEvents:
             "metric.observe": lambda key, value: self._metrics.get(key).observe(value),
             "metric.value": lambda key: self._metrics.get(key).value(),
             "metric.remove": self._metrics.remove,
+            "model.load": requests.load,
+            "model.unload": requests.unload,
+            "model.ready": requests.ready,
         }
 
     def log(self, level: str, message: str, file: str, line: int) -> None:
