@@ -114,6 +114,52 @@ def looked_up() -> onnx.ModelProto:
     return _model("looked_up", [node], [_value("INDEX", "INT64", ["N", 1])], [_value("Y", "FP32", ["N", 1])], [table])
 
 
+def accumulator(datatype: str = "INT32", first: list[int | str | None] | None = None) -> onnx.ModelProto:
+    """INPUT, STATE, START, READY [N, 1] -> OUTPUT = NEXT.
+
+    NEXT is INPUT, with STATE added unless START is 1, and STATE where READY is 0. `first` stands for the batch
+    dimension: [] for none.
+    """
+    shape = [*(["N"] if first is None else first), 1]
+    inputs = [_value(name, datatype, shape) for name in ("INPUT", "STATE")]
+    inputs += [_value(name, "INT32", shape) for name in ("START", "READY")]
+    nodes = [
+        helper.make_node("Cast", ["START"], ["starts"], to=TensorProto.BOOL),
+        helper.make_node("Cast", ["READY"], ["is_ready"], to=TensorProto.BOOL),
+        helper.make_node("Add", ["INPUT", "STATE"], ["sum"]),
+        helper.make_node("Where", ["starts", "INPUT", "sum"], ["made"]),
+        helper.make_node("Where", ["is_ready", "made", "STATE"], ["NEXT"]),
+        helper.make_node("Identity", ["NEXT"], ["OUTPUT"]),
+    ]
+    return _model("accumulator", nodes, inputs, [_value(name, datatype, shape) for name in ("OUTPUT", "NEXT")])
+
+
+def streaming_cache() -> onnx.ModelProto:
+    """A cache of what came and its length, as streaming speech models have them; nothing pairs by order or alphabet.
+
+    audio FP16 [N, 1], cache_last_channel FP16 [N, T], cache_last_channel_len INT64 [N, 1] -> seen FP32 [N, 1], the sum
+    of the cache; cache_last_channel_next [N, T + 1], with audio at its end; cache_last_channel_len_next, one more.
+    """
+    inputs = [
+        _value("audio", "FP16", ["N", 1]),
+        _value("cache_last_channel_len", "INT64", ["N", 1]),
+        _value("cache_last_channel", "FP16", ["N", "T"]),
+    ]
+    outputs = [
+        _value("cache_last_channel_next", "FP16", ["N", "U"]),
+        _value("seen", "FP32", ["N", 1]),
+        _value("cache_last_channel_len_next", "INT64", ["N", 1]),
+    ]
+    nodes = [
+        helper.make_node("Concat", ["cache_last_channel", "audio"], ["cache_last_channel_next"], axis=1),
+        helper.make_node("Add", ["cache_last_channel_len", "one"], ["cache_last_channel_len_next"]),
+        helper.make_node("Cast", ["cache_last_channel_next"], ["wide"], to=TensorProto.FLOAT),
+        helper.make_node("ReduceSum", ["wide", "axis"], ["seen"], keepdims=1),
+    ]
+    weights = [numpy_helper.from_array(np.array([1], np.int64), name) for name in ("one", "axis")]
+    return _model("streaming_cache", nodes, inputs, outputs, weights)
+
+
 def mlp(widths: tuple[int, ...] = (256, 1024, 1024, 10), seed: int = 1) -> onnx.ModelProto:
     """`input` FP32 [N, 256] -> dense layers with ReLU between -> `output` FP32 [N, 10]."""
     random = np.random.default_rng(seed)
