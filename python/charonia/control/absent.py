@@ -12,7 +12,6 @@ class Feature(StrEnum):
     SYSTEM_SHARED_MEMORY = "system shared memory"
     CUDA_SHARED_MEMORY = "CUDA shared memory"
     TRACE = "trace settings"
-    GENERATE = "the generate extension"
 
 
 class AbsentFeatures:

@@ -22,6 +22,7 @@ from charonia.frontend.control_body import Kind, parse_object
 from charonia.frontend.control_load import dependents_of_body, overrides_of_body
 from charonia.frontend.control_logging import change_of_body, levels_json, settings_json
 from charonia.frontend.control_waiting import WaitingCalls
+from charonia.frontend.generate import Generate
 from charonia.frontend.http_answers import (
     Action,
     Ask,
@@ -72,8 +73,10 @@ class ControlApp(RoutedApp):
         log: Log,
         waiting: WaitingCalls,
         metrics_port: int | None,
+        generate: Generate,
     ) -> None:
         self._handlers = handlers
+        self._generate = generate
         self._waiting = waiting
         self._config_json = config_json
         self._status_of = status_of
@@ -104,15 +107,14 @@ class ControlApp(RoutedApp):
         return routes
 
     def _model_routes(self, form: str) -> list[Route]:
-        generate = self._absent(Feature.GENERATE)
         return [
             self._route(form, GET=self._model_metadata),
             self._route(f"{form}/ready", GET=self._model_ready),
             self._route(f"{form}/config", GET=self._config),
             self._route(f"{form}/stats", GET=self._statistics),
             self._route(f"{form}/infer", POST=_infer_elsewhere),
-            self._route(f"{form}/generate", POST=generate),
-            self._route(f"{form}/generate_stream", POST=generate),
+            self._route(f"{form}/generate", POST=self._generate.one),
+            self._route(f"{form}/generate_stream", POST=self._generate.stream),
         ]
 
     def _shared_memory_routes(self, prefix: str, action: Action) -> list[Route]:

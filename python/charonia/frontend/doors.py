@@ -10,6 +10,7 @@ from charonia.core.errors import UnavailableError
 from charonia.core.log import Log
 from charonia.core.protocols import Bell, OnDeath, Submitter
 from charonia.engine.engine import ModelDirectory
+from charonia.frontend.generate_request import Limits
 from charonia.frontend.ingress import Ingress, WireBell
 from charonia.frontend.machine import default_max_connections, default_request_memory
 from charonia.frontend.mounts import Mounts
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from charonia.control.handlers import Handlers
     from charonia.frontend.control_loop import ControlLoop
 
-Readiness = Mapping[tuple[str, str], tuple[bool, int]]
-"""By (name, version as text, "" for the default): ready, and the route of its idle instances."""
+Readiness = Mapping[tuple[str, str], tuple[bool, int, bool]]
+"""By (name, version as text, "" for the default): ready, the route of its idle instances, decoupled."""
 
 # What answers of requests that were failed at the end of the exit time-out have to reach their clients.
 _FLUSH_S = 1.0
@@ -50,6 +51,8 @@ class Doors:
     ) -> None:
         self._options = options
         self._log = log
+        self._submitter = submitter
+        self._directory = directory
         self._on_death = on_death
         self._wire = WireServer(_wire_options(options, server_header, grpc_answer_delay_s))
         self._ingress = Ingress(self._wire, submitter, directory, on_death, log)
@@ -86,7 +89,18 @@ class Doors:
         try:
             from charonia.frontend.control_plane import control_loop
 
-            self._control = control_loop(self._wire, handlers, metrics_text, mounts, self._on_death, self._log)
+            limits = Limits(self._options.http_max_input_size, self._options.request_max_parameters)
+            self._control = control_loop(
+                self._wire,
+                handlers,
+                metrics_text,
+                mounts,
+                self._on_death,
+                self._log,
+                self._submitter,
+                self._directory,
+                limits,
+            )
             self._control.start()
         except BaseException as error:
             self._on_death("control-start", error)

@@ -7,7 +7,7 @@ from urllib.parse import unquote_to_bytes
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from charonia.control.versions import is_digits
 from charonia.core.errors import CharoniaError
@@ -32,7 +32,8 @@ class Ask:
         return self.path.get(name, "")
 
 
-Action = Callable[[Ask], Awaitable[Response]]
+Action = Callable[[Ask], Awaitable[ASGIApp]]
+"""Gives what answers: a Response, or an app that takes its time."""
 StatusOf = Callable[[int], int]
 """The HTTP status of a canonical code: `charonia._wire.http_status`."""
 
@@ -97,7 +98,7 @@ class Endpoint:
         response = await self._answer(scope, receive)
         await response(scope, receive, send)
 
-    async def _answer(self, scope: Scope, receive: Receive) -> Response:
+    async def _answer(self, scope: Scope, receive: Receive) -> ASGIApp:
         parameters: dict[str, str] = scope.get("path_params", {})
         version = parameters.get("version", "1")
         if not is_digits(version):  # as sent: then it is a path that does not exist

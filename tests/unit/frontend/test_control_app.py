@@ -10,19 +10,23 @@ from charonia.core.overrides import LoadOverrides
 from charonia.frontend.asgi_bridge import AsgiBridge
 from charonia.frontend.control_app import ControlApp, MetricsApp
 from charonia.frontend.control_waiting import WaitingCalls
+from charonia.frontend.generate import Generate
+from charonia.frontend.generate_request import Limits
 from charonia.observe.log import LogSettings
 from charonia.observe.statistics import BatchStatistics, Duration
 from charonia.testing.calls import FakeHttpCall
+from charonia.testing.models import example_directory
 
 STATUS = {Code.INVALID_ARGUMENT: 400, Code.NOT_FOUND: 404, Code.UNAVAILABLE: 503, Code.UNIMPLEMENTED: 501}
 
 
 @pytest.fixture
-def ask(handlers, log):
+def ask(handlers, models, log):
     """ask("GET /v2", body) answers the call."""
+    generate = Generate(None, example_directory(models), STATUS.__getitem__, log, Limits(1 << 20, 10))
     bridge = AsgiBridge(
         {
-            "http": ControlApp(handlers, config_to_json_text, STATUS.__getitem__, log, WaitingCalls(), 8002),
+            "http": ControlApp(handlers, config_to_json_text, STATUS.__getitem__, log, WaitingCalls(), 8002, generate),
             "metrics": MetricsApp(lambda: "up 1\n", STATUS.__getitem__, log),
         },
         log,
@@ -177,6 +181,7 @@ def test_health(ask, server, models):
         "GET /v2/models/nope/trace/setting",
         "GET /v2/models/nope/logging",
         "POST /v2/models/nope/generate",
+        "POST /v2/models/addsub/versions/2/generate_stream",
         "GET /v2/models/i%64x",
         "GET /v2/models/id%2Fconfig",
         "GET /v2/models/%ff%00",
@@ -249,6 +254,8 @@ def test_metrics_are_on_another_port(ask):
         ("POST /v2/models/stats", "GET, HEAD"),
         ("GET /v2/repository/index", "POST"),
         ("GET /v2/models/id/infer", "POST"),
+        ("GET /v2/models/id/generate", "POST"),
+        ("PUT /v2/models/id/versions/1/generate_stream", "POST"),
         ("PUT /v2/logging", "GET, HEAD, POST"),
         ("PUT /v2/models/id/logging", "GET, HEAD, POST"),
         ("POST /v2/systemsharedmemory/status", "GET, HEAD"),
@@ -329,8 +336,6 @@ def test_load_waits_on_another_thread(ask, control):
         ("POST /v2/systemsharedmemory/region/r/register", "system shared memory"),
         ("POST /v2/cudasharedmemory/unregister", "CUDA shared memory"),
         ("GET /v2/cudasharedmemory/region/x/status", "CUDA shared memory"),
-        ("POST /v2/models/id/generate", "generate"),
-        ("POST /v2/models/id/versions/1/generate_stream", "generate"),
     ],
 )
 def test_absent_features(ask, line, feature):
