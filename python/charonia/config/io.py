@@ -71,6 +71,17 @@ def io_specs(config: "ModelConfig") -> tuple[tuple[InputSpec, ...], tuple[Output
     return inputs, outputs
 
 
+def state_outputs(config: "ModelConfig") -> tuple[OutputSpec, ...]:
+    """What the model makes beside its outputs: the next states of a sequence."""
+    outputs = {output.name for output in config.output}
+    states = config.sequence_batching.state
+    return tuple(
+        OutputSpec(state.output_name, wire_name(state.data_type), tuple(state.dims))
+        for state in states
+        if state.output_name not in outputs
+    )
+
+
 def _common(io: "ModelInput | ModelOutput") -> tuple[str, str, Dims, Dims | None]:
     reshape = tuple(io.reshape.shape) if io.HasField("reshape") else None
     return io.name, wire_name(io.data_type), tuple(io.dims), reshape

@@ -32,7 +32,7 @@ from charonia.backends.python.source import Source, never_callable, read_source
 from charonia.backends.python.supervisor import Supervisor
 from charonia.config.differences import differences
 from charonia.config.findings import raise_on_errors
-from charonia.config.io import io_specs
+from charonia.config.io import io_specs, state_outputs
 from charonia.config.schema import ModelConfig
 from charonia.core.errors import BackendError, InvalidArgumentError, UnsupportedError
 
@@ -239,7 +239,8 @@ class PythonModel:
 
     def _new_check(self) -> OutputCheck:
         config = self._context.config
-        return OutputCheck(self._context.name, io_specs(config)[1], config.max_batch_size > 0, self._notes)
+        outputs = (*io_specs(config)[1], *state_outputs(config))
+        return OutputCheck(self._context.name, outputs, config.max_batch_size > 0, self._notes)
 
     def _new_events(self) -> ModelEvents:
         return new_events(self._context)
