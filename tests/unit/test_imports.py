@@ -1,4 +1,5 @@
-"""Imports go one way: core <- config <- observe <- scheduling, backends <- engine <- repository, control, frontend."""
+"""Imports go one way: core <- config <- observe <- scheduling, backends <- pipelines <- engine <- repository, control,
+frontend."""
 
 import ast
 from pathlib import Path
@@ -16,7 +17,8 @@ ALLOWED = {
     "config": {"core"},
     "scheduling": {"core", "config", "observe"},
     "backends": {"core", "config", "observe", "options"},
-    "engine": {"core", "config", "observe", "scheduling", "backends"},
+    "pipelines": {"core", "config", "observe", "scheduling", "backends"},
+    "engine": {"core", "config", "observe", "scheduling", "backends", "pipelines"},
     "repository": {"core", "config", "observe", "scheduling", "backends", "engine", "options"},
     "control": {"core", "config", "observe", "options"},
     "frontend": {"core", "config", "observe", "engine", "control", "options", "_wire"},

@@ -110,6 +110,9 @@ class ExecutingBatch:
         start_ns = self._compute_start_ns
         stamps = Stamps(start_ns, self._input_end_ns or start_ns, self._output_start_ns or end_ns, end_ns)
         final = [reply for reply in replies if reply.final]
+        for reply in final:
+            if reply.request.ancestors:
+                reply.timing = stamps
         if not self._counted:
             self._counted = True
             statistics.record_batch(stamps, sum([request.batch_size for request in self.requests]), final)

@@ -1,9 +1,9 @@
 """A request on its way through the server, and the reply to it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Protocol
 
-from charonia.core.errors import CharoniaError
+from charonia.core.errors import CharoniaError, UnsupportedError
 from charonia.core.tensor import Tensor
 
 Parameter = bool | int | float | str
@@ -13,6 +13,14 @@ ANY_VERSION = -1
 """Of a model: the version that the server chooses."""
 
 
+class Timing(Protocol):
+    """How long the parts of executing a request took, in nanoseconds."""
+
+    input_ns: int
+    infer_ns: int
+    output_ns: int
+
+
 class Reply:
     """One response, the error that ends the request, or its bare end. Error wins; then `has_response`.
 
@@ -20,9 +28,10 @@ class Reply:
         final: False only for responses of decoupled models that are followed by others.
         has_response: False for the end of a decoupled model's responses where no response comes with it: `outputs` is
             empty then, and `final` True.
+        timing: of the whole request, in final replies to requests of other models.
     """
 
-    __slots__ = ("error", "final", "has_response", "outputs", "parameters", "request")
+    __slots__ = ("error", "final", "has_response", "outputs", "parameters", "request", "timing")
 
     def __init__(
         self,
@@ -39,6 +48,7 @@ class Reply:
         self.parameters = parameters
         self.final = final
         self.has_response = has_response
+        self.timing: Timing | None = None
 
 
 class ReplyChannel(Protocol):
@@ -71,13 +81,11 @@ class Admission(Protocol):
 
 
 class Turn(Protocol):
-    """The turn of a request in its sequence, given by the scheduler of a model with state.
+    """The turn of a request in its sequence, given by the scheduler of a model with state."""
 
-    Attributes:
-        state: what the server keeps for the sequence between its requests; None where the model has no such state.
-    """
-
-    state: "StateTurn | None"
+    @property
+    def state(self) -> "StateTurn | None":
+        """What the server keeps for the sequence between its requests; None where the model has no such state."""
 
     def release(self) -> None:
         """The request is settled: the next one of the sequence may go. Called once, by `settle`."""
@@ -116,7 +124,8 @@ class InferRequest:
         timeout_us: the request's own queue timeout in microseconds, 0 for none.
         batch_size: rows along the batch dimension, 1 for models that do not batch.
         shape_key: equal for two requests whose inputs may be joined in one batch.
-        signature: hash over names, datatypes, ranks, all dims but the first, and the requested outputs; 0 for unknown.
+        signature: equal only where names, datatypes, ranks, all dims but the first, and the requested outputs are: a
+            hash of them, or what else stands for them; 0 for unknown.
         batch_dim: the first dim that all inputs share, -1 when they differ or are unknown.
         queue_start_ns: when it was accepted by a queue.
         takes_stream: its channel takes any number of responses: decoupled models may answer it.
@@ -176,7 +185,7 @@ class InferRequest:
         correlation_id: int | str = 0,
         flags: int = 0,
         token: object = None,
-        signature: int = 0,
+        signature: Hashable = 0,
         batch_dim: int = -1,
         takes_stream: bool = False,
         flow: Flow | None = None,
@@ -248,6 +257,14 @@ class InferRequest:
 
 SEQUENCE_START = 1
 SEQUENCE_END = 2
+
+
+def not_iterative(model_name: str) -> UnsupportedError:
+    """For a request that is to be rescheduled and can't be."""
+    return UnsupportedError(
+        f"a request of model '{model_name}' can't be rescheduled: its configuration needs "
+        "sequence_batching { iterative_sequence: true }"
+    )
 
 
 def refuse(request: InferRequest, error: CharoniaError) -> None:

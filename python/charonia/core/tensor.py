@@ -22,6 +22,7 @@ class Buffer(Protocol):
 
     `host()` gives something with the Python buffer protocol; for device memory that is a copy. Who holds a
     Buffer keeps its memory alive; `owned` says that nobody writes to it any more, so it may be lent without a copy.
+    Device memory is always `owned`.
     """
 
     @property

@@ -4,7 +4,7 @@ What passed once is remembered under the request's signature, so that the usual 
 """
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from charonia.config.io import InputSpec, OutputSpec
 from charonia.core.errors import InvalidArgumentError
@@ -36,7 +36,7 @@ class RequestCheck:
         }
         # With a shape tensor the first dims differ by rule, so every request takes the long way.
         self._memorable = not self._reshapes and not any(spec.is_shape_tensor for spec in inputs)
-        self._known: dict[tuple[int, int], int] = {}
+        self._known: dict[tuple[Hashable, int], int] = {}
         self._lock = threading.Lock()
         self._shape_keys: dict[object, int] = {}
         self._next_shape_key = 0

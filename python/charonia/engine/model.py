@@ -18,6 +18,8 @@ from charonia.core.request import InferRequest
 from charonia.engine.checks import RequestCheck
 from charonia.observe.metrics_config import MetricsOptions
 from charonia.observe.statistics import ModelStatistics, new_statistics
+from charonia.pipelines.graph import NoModels, StepModels
+from charonia.scheduling.base import Scheduler
 from charonia.scheduling.build import build_scheduler
 from charonia.scheduling.ordering import ReplyOrder
 from charonia.scheduling.state import StateStore
@@ -40,6 +42,7 @@ class ModelServices:
         metrics: which latencies are counted.
         gpu_uuids: by device ("gpu:0"), of the GPUs whose instances count by themselves.
         stopping: set once the server stops; what takes long looks at it.
+        directory: gives the models that serve now, for those that are made of others.
     """
 
     clock: Clock
@@ -51,6 +54,7 @@ class ModelServices:
     metrics: MetricsOptions = field(default_factory=MetricsOptions)
     gpu_uuids: Mapping[str, str] = field(default_factory=dict)
     stopping: threading.Event = field(default_factory=threading.Event)
+    directory: Callable[[], StepModels] = NoModels
 
 
 class ModelVersion:
@@ -103,16 +107,7 @@ class ModelVersion:
         self._closed = False
         self._on_closed = on_closed
         self._bell = bell
-        self.scheduler = build_scheduler(
-            config,
-            services.clock,
-            services.timer,
-            services.submitter,
-            bell,
-            self._count_refusal,
-            services.start_at,
-            states=states,
-        )
+        self.scheduler = self._make_scheduler(states)
         keeps_order = config.dynamic_batching.preserve_ordering
         self._order = ReplyOrder() if keeps_order else None
         try:
@@ -120,6 +115,24 @@ class ModelVersion:
         except BaseException:
             self._close()
             raise
+
+    def _make_scheduler(self, states: StateStore | None) -> Scheduler:
+        services = self._services
+        return build_scheduler(
+            self.config,
+            services.clock,
+            services.timer,
+            services.submitter,
+            self._bell,
+            self._count_refusal,
+            services.start_at,
+            states=states,
+        )
+
+    @property
+    def needs(self) -> Sequence[tuple[str, int]]:
+        """The models, by name and version (or ANY_VERSION), without which it can't serve: the steps of an ensemble."""
+        return ()
 
     def make_instances(self, specs: Sequence[InstanceSpec]) -> list[InstanceRunner]:
         """Instances of this model that don't pull yet, the caller's until `adopt` takes them.

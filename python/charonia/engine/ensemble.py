@@ -1,0 +1,61 @@
+"""An ensemble as a model version: its scheduler sends requests to the models of its steps, and it has no instances."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from charonia.backends.base import BackendInstance, InstanceSpec
+from charonia.core.errors import UnsupportedError
+from charonia.core.request import ANY_VERSION
+from charonia.engine.model import ModelServices, ModelVersion
+from charonia.pipelines.scheduler import EnsembleScheduler
+from charonia.scheduling.base import Scheduler
+from charonia.scheduling.bell import ConditionBell
+from charonia.scheduling.state import StateStore
+
+if TYPE_CHECKING:
+    from charonia.config.schema import ModelConfig
+
+
+class EnsembleVersion(ModelVersion):
+    """As `ModelVersion`; nothing of it can fail or be unwell by itself.
+
+    Args:
+        config: checked against those of the steps' models; decoupled if one of them is.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        version: int,
+        config: "ModelConfig",
+        labels: Mapping[str, Sequence[str]],
+        services: ModelServices,
+        on_closed: Callable[[], None] = lambda: None,
+    ) -> None:
+        super().__init__(name, version, config, labels, _NoBackend(), (), ConditionBell(), 0, services, on_closed)
+
+    def _make_scheduler(self, states: StateStore | None) -> Scheduler:
+        services = self._services
+        return EnsembleScheduler(
+            self.config, services.clock, services.submitter, services.directory, self.statistics, services.log
+        )
+
+    @property
+    def needs(self) -> Sequence[tuple[str, int]]:
+        steps = self.config.ensemble_scheduling.step
+        return [(step.model_name, step.model_version if step.model_version > 0 else ANY_VERSION) for step in steps]
+
+    @property
+    def live_instances(self) -> int:
+        """1: it needs none of its own."""
+        return 1
+
+
+class _NoBackend:
+    """Implements `BackendModel`."""
+
+    def create_instance(self, spec: InstanceSpec) -> BackendInstance:
+        raise UnsupportedError(f"an ensemble has no instances, so there can be no '{spec.name}'")
+
+    def close(self) -> None:
+        """Nothing is held."""

@@ -1,0 +1,57 @@
+"""`max_inflight_requests`: how many requests of one step may be in flight, of all requests of an ensemble together."""
+
+import threading
+from collections import deque
+from collections.abc import Callable
+
+from charonia.core.request import InferRequest
+from charonia.pipelines.outlet import Outlet
+from charonia.pipelines.run import Run
+
+Entering = tuple[Run, InferRequest]
+
+
+class InflightLimit:
+    """Holds requests of one step back, in order, until there is a place for them. Blocks nobody.
+
+    Args:
+        limit: the number of places.
+        submit: told of requests that have a place now; `leave` is called once for each of them.
+        on_room: told of a run that may go on, after one of its requests got its place.
+    """
+
+    def __init__(self, limit: int, submit: Callable[[list[Entering]], None], on_room: Callable[[Run], None]) -> None:
+        self._free = limit
+        self._on_room = on_room
+        self._outlet = Outlet(submit)
+        self._lock = threading.Lock()
+        self._waiting: deque[Entering] = deque()
+
+    @property
+    def waiting_count(self) -> int:
+        return len(self._waiting)
+
+    def enter(self, run: Run, request: InferRequest) -> None:
+        run.wait_at_limit(1)
+        with self._lock:
+            self._waiting.append((run, request))
+        self._proceed(0)
+
+    def leave(self) -> None:
+        """One request that had a place is settled."""
+        self._proceed(1)
+
+    def _proceed(self, freed: int) -> None:
+        passed: list[Run] = []
+        with self._lock:
+            self._free += freed
+            while self._waiting and (self._free > 0 or self._waiting[0][0].ended):
+                run, request = self._waiting.popleft()
+                passed.append(run)
+                if not run.ended:  # else it was cancelled, or failed elsewhere: its requests are not sent any more
+                    self._free -= 1
+                    self._outlet.add((run, request))
+        self._outlet.flush()
+        for run in passed:
+            run.wait_at_limit(-1)
+            self._on_room(run)

@@ -1,0 +1,334 @@
+"""One request on its way through an ensemble's graph. Knows no thread and no model: it is told of replies, and tells
+which steps are ready and what can be answered."""
+
+import threading
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+
+from charonia.core.errors import InvalidArgumentError
+from charonia.core.request import NO_PARAMETERS, SEQUENCE_END, SEQUENCE_START, InferRequest, Parameter, Reply
+from charonia.core.tensor import Tensor
+from charonia.observe.stamps import Stamps
+from charonia.pipelines.graph import Feed, Plan, StepPlan
+from charonia.pipelines.outlet import Outlet
+
+Mark = tuple[int | str, int]
+"""The correlation id and the flags that go with a tensor."""
+
+Stream = Outlet[tuple["Run", Reply]]
+
+
+class Progress:
+    """What replies have brought about, to be done once no lock is held.
+
+    Attributes:
+        ready: steps that have all their inputs, in order.
+        answers: the final replies of runs that have but one.
+        streams: runs of which there are answers in `Run.stream`.
+    """
+
+    __slots__ = ("answers", "ready", "streams")
+
+    def __init__(self) -> None:
+        self.ready: list[tuple[Strand, StepPlan]] = []
+        self.answers: list[tuple[Run, Reply]] = []
+        self.streams: list[Run] = []
+
+
+class Slot:
+    """The place of a strand's answers among those of its run. `outputs` is None where none come from it."""
+
+    __slots__ = ("is_closed", "next", "outputs", "parameters")
+
+    def __init__(self, following: "Slot | None" = None) -> None:
+        self.next = following
+        self.is_closed = False
+        self.outputs: Sequence[Tensor] | None = None
+        self.parameters: Mapping[str, Parameter] = NO_PARAMETERS
+
+
+class Strand:
+    """One pass through a region of the graph: of the request itself, or of one response of a decoupled step.
+
+    Attributes:
+        values: by tensor; None for one that is not there, or not yet.
+        missing: by step, then of the answer, how many tensors it still waits for.
+        marks: by tensor, where a step's response said something else than the request of the ensemble.
+    """
+
+    __slots__ = ("marks", "missing", "run", "slot", "values")
+
+    def __init__(self, run: "Run", plan: Plan, slot: Slot) -> None:
+        self.run = run
+        self.slot = slot
+        self.values: list[Tensor | None] = [None] * plan.tensors
+        self.missing = list(plan.waits)
+        self.marks: dict[int, Mark] | None = None
+
+    def inputs(self, step: StepPlan) -> tuple[dict[str, Tensor], Hashable, int]:
+        """The inputs of one step, all of which are there or absent for good, with their signature and batch dim, which
+        mean what those of an InferRequest mean."""
+        inputs: dict[str, Tensor] = {}
+        form: list[object] = [step.key]
+        firsts: set[int] = set()
+        for feed in step.feeds:
+            tensor = self.values[feed.tensor]
+            if tensor is None:
+                form.append(None)
+                continue
+            shape = tensor.shape if feed.shaped is None else feed.shaped(tensor.shape)
+            inputs[feed.name] = Tensor(feed.name, tensor.datatype, shape, tensor.buffer)
+            form.append((tensor.datatype, shape[1:]))
+            firsts.add(shape[0] if shape else -1)
+        return inputs, tuple(form), firsts.pop() if len(firsts) == 1 else -1
+
+
+class Run:
+    """The state of one request. Its methods hold its lock; whoever ends it settles the request.
+
+    Attributes:
+        inner: its requests to steps that have no final reply yet.
+        room: how many strands may be open before decoupled steps should wait.
+        open_strands: those of which an answer may still come.
+        at_limits: how many of its requests wait because their step has too many in flight.
+        stream: where its answers go in order, if there may be several; else None.
+    """
+
+    __slots__ = (
+        "_head",
+        "_listeners",
+        "_lock",
+        "_open_calls",
+        "at_limits",
+        "ended",
+        "infer_ns",
+        "inner",
+        "input_ns",
+        "open_strands",
+        "output_ns",
+        "plan",
+        "request",
+        "start_ns",
+        "stream",
+    )
+
+    def __init__(self, request: InferRequest, plan: Plan, start_ns: int, stream: Stream | None) -> None:
+        self.request = request
+        self.plan = plan
+        self.start_ns = start_ns
+        self.inner: set[InferRequest] = set()
+        self.ended = False
+        self.input_ns = self.infer_ns = self.output_ns = 0
+        self.open_strands = 1
+        self.at_limits = 0
+        self.stream = stream
+        self._lock = threading.Lock()
+        self._open_calls = 0
+        self._head: Slot | None = Slot()
+        self._listeners: list[Callable[[], None]] = []
+
+    def begin(self, progress: Progress) -> None:
+        """Put the request's inputs in place. One that is optional and absent feeds nothing, and holds nothing up."""
+        plan, inputs = self.plan, self.request.inputs
+        assert self._head is not None
+        strand = Strand(self, plan, self._head)
+        with self._lock:
+            if self.ended:
+                return
+            for name, number in plan.inputs:
+                self._put(strand, number, inputs.get(name), progress)
+            self._release(progress)
+
+    def took(self, strand: Strand, step: StepPlan, reply: Reply, progress: Progress) -> None:
+        """A step answered, without an error. `reply.outputs` need not be valid afterwards.
+
+        Raises:
+            InvalidArgumentError: it has a parameter that ensembles read, of the wrong type.
+        """
+        with self._lock:
+            if reply.final:
+                self.inner.discard(reply.request)
+                self._open_calls -= 1
+                self._count(reply)
+            if self.ended:
+                return
+            if not step.decoupled:
+                self._place(strand, step, reply, progress)
+            else:
+                if reply.has_response:
+                    self._place(self._branch(strand), step, reply, progress)
+                if reply.final:
+                    strand.slot.is_closed = True
+            self._release(progress)
+
+    def end(self) -> bool:
+        """Nothing more is answered. True for exactly one caller, who settles the request."""
+        with self._lock:
+            ended, self.ended = self.ended, True
+        return not ended
+
+    def leave(self) -> tuple[list[InferRequest], list[Callable[[], None]]]:
+        """The requests to steps and the listeners of an ended run, to be cancelled and to be told."""
+        with self._lock:
+            inner, self.inner = list(self.inner), set()
+            listeners, self._listeners = self._listeners, []
+        return inner, listeners
+
+    def stamps(self, end_ns: int) -> Stamps:
+        """What computing took in all its steps together, for a run that ends now."""
+        stamps = Stamps(self.start_ns, self.start_ns, end_ns, end_ns)
+        stamps.input_ns, stamps.infer_ns, stamps.output_ns = self.input_ns, self.infer_ns, self.output_ns
+        return stamps
+
+    def has_room(self, limit: int) -> bool:
+        return self.ended or (self.open_strands <= limit and not self.at_limits)
+
+    def on_room(self, limit: int, listener: Callable[[], None]) -> bool:
+        """Keep `listener` until there is room; False if there is."""
+        with self._lock:
+            if self.has_room(limit):
+                return False
+            self._listeners.append(listener)
+            return True
+
+    def wait_at_limit(self, count: int) -> None:
+        with self._lock:
+            self.at_limits += count
+
+    def listeners(self) -> list[Callable[[], None]]:
+        """Those who wait for room, and are forgotten by this."""
+        with self._lock:
+            listeners, self._listeners = self._listeners, []
+        return listeners
+
+    def _branch(self, strand: Strand) -> Strand:
+        """A strand for one response. Its answers go before all further ones of the strand that it comes from."""
+        slot = strand.slot
+        strand.slot = slot.next = Slot(slot.next)
+        self.open_strands += 1
+        return Strand(self, self.plan, slot)
+
+    def _place(self, strand: Strand, step: StepPlan, reply: Reply, progress: Progress) -> None:
+        if reply.parameters or reply.request.correlation_id or reply.request.flags:
+            self._mark(strand, step, reply)
+        found = {tensor.name: tensor for tensor in reply.outputs}
+        for name, number in step.targets:
+            tensor = found.get(name)
+            self._put(strand, number, tensor.to_owned() if tensor is not None else None, progress)
+
+    def _put(self, strand: Strand, number: int, tensor: Tensor | None, progress: Progress) -> None:
+        plan, missing = self.plan, strand.missing
+        strand.values[number] = tensor
+        for reader in plan.readers[number]:
+            missing[reader] -= 1
+            if missing[reader] > 0:
+                continue
+            if reader == plan.answer:
+                strand.slot.outputs = [*self._outputs(strand)]
+                strand.slot.parameters = parameters_of(self.mark(strand, plan.outputs))
+                strand.slot.is_closed = True
+            else:
+                step = plan.steps[reader]
+                assert step is not None
+                self._open_calls += 1
+                progress.ready.append((strand, step))
+
+    def _outputs(self, strand: Strand) -> Iterator[Tensor]:
+        for feed in self.plan.outputs:
+            tensor = strand.values[feed.tensor]
+            if tensor is not None:
+                shape = tensor.shape if feed.shaped is None else feed.shaped(tensor.shape)
+                yield Tensor(feed.name, tensor.datatype, shape, tensor.buffer)
+
+    def _release(self, progress: Progress) -> None:
+        """Answer what may go now: the answer of a strand once all earlier ones are through.
+
+        Raises:
+            InvalidArgumentError: nothing can go on any more, and there is no answer.
+        """
+        answered: list[Slot] = []
+        while self._head is not None and self._head.is_closed:
+            if self._head.outputs is not None:
+                answered.append(self._head)
+            self.open_strands -= 1
+            self._head = self._head.next
+        if self._head is not None and not self._open_calls:
+            raise InvalidArgumentError(
+                "unexpected deadlock, at least one output is not set while no more ensemble steps can be made"
+            )
+        self.ended = self._head is None
+        replies = [Reply(self.request, slot.outputs or (), None, slot.parameters, final=False) for slot in answered]
+        if self.ended and not replies:
+            replies.append(Reply(self.request, has_response=False))
+        if self.ended:
+            replies[-1].final = True
+        if self.stream is not None and replies:
+            for reply in replies:
+                self.stream.add((self, reply))
+            progress.streams.append(self)
+        else:
+            progress.answers += [(self, reply) for reply in replies]
+
+    def _mark(self, strand: Strand, step: StepPlan, reply: Reply) -> None:
+        """Note what the step's response, or its request, says of the sequence, if that is not what the request says."""
+        inner, outer = reply.request, self.request
+        mark = mark_in(reply.parameters, inner.correlation_id) or (inner.correlation_id, inner.flags)
+        if mark != (outer.correlation_id, outer.flags):
+            if strand.marks is None:
+                strand.marks = {}
+            strand.marks.update(dict.fromkeys((number for _, number in step.targets), mark))
+
+    def mark(self, strand: Strand, feeds: Sequence[Feed]) -> Mark:
+        """The mark of the first of these tensors that has one, else the request's own."""
+        if strand.marks is not None:
+            for feed in feeds:
+                if feed.tensor in strand.marks:
+                    return strand.marks[feed.tensor]
+        return self.request.correlation_id, self.request.flags
+
+    def _count(self, reply: Reply) -> None:
+        timing = reply.timing
+        if timing is not None:
+            self.input_ns += timing.input_ns
+            self.infer_ns += timing.infer_ns
+            self.output_ns += timing.output_ns
+
+
+def mark_in(parameters: Mapping[str, Parameter], correlation_id: int | str) -> Mark | None:
+    """What a response's parameters say of its sequence; None if nothing.
+
+    Raises:
+        InvalidArgumentError: one of them has the wrong type.
+    """
+    if not _MARKS & parameters.keys():
+        return None
+    given = parameters.get("sequence_id", correlation_id)
+    if isinstance(given, bool) or not isinstance(given, int | str):
+        raise InvalidArgumentError(
+            f"the response's parameter 'sequence_id' must be an integer or a string, got {given!r}"
+        )
+    flags = 0
+    for name, flag in (("sequence_start", SEQUENCE_START), ("sequence_end", SEQUENCE_END)):
+        value = parameters.get(name, False)
+        if not isinstance(value, bool):
+            raise InvalidArgumentError(f"the response's parameter '{name}' must be a boolean, got {value!r}")
+        flags |= flag * value
+    return given, flags
+
+
+def parameters_of(mark: Mark) -> Mapping[str, Parameter]:
+    """The parameters by which an ensemble's response tells the sequence that it belongs to, as Triton's do."""
+    correlation_id, flags = mark
+    if not correlation_id and not flags:
+        return _OF_NO_SEQUENCE
+    if isinstance(correlation_id, int) and correlation_id > _INT64_MAX:
+        correlation_id -= _UINT64  # parameters are signed
+    return {
+        "sequence_id": correlation_id,
+        "sequence_start": bool(flags & SEQUENCE_START),
+        "sequence_end": bool(flags & SEQUENCE_END),
+    }
+
+
+_MARKS = frozenset(("sequence_id", "sequence_start", "sequence_end"))
+_OF_NO_SEQUENCE: Mapping[str, Parameter] = {"sequence_id": 0, "sequence_start": False, "sequence_end": False}
+_UINT64, _INT64_MAX = 2**64, 2**63 - 1
