@@ -25,11 +25,13 @@ from charonia.metering import measures_gpus, open_metrics
 from charonia.observe.log import ServerLog
 from charonia.observe.metrics_config import parse_metrics_config
 from charonia.options import ServerOptions
-from charonia.repository.control import ModelCalls, RepositoryControl
+from charonia.repository.calls import ModelCalls
+from charonia.repository.control import RepositoryControl
 from charonia.repository.directory import Directory
 from charonia.repository.inspection import InspectionParts
 from charonia.repository.lifecycle import ModelLifecycle
-from charonia.repository.loader import LoaderParts, ModelLoader
+from charonia.repository.loader import ModelLoader
+from charonia.repository.model_load import LoaderParts
 from charonia.repository.operations import ModelOperations
 from charonia.repository.polling import Poller, RepositoryPolling
 from charonia.repository.readiness import readiness_table, server_ready
@@ -95,10 +97,11 @@ class Server:
             self.clock,
             self.log,
         )
+        self._calls = ModelCalls(lambda: self.control, lambda: self.models)
         self._inspection = InspectionParts.of(options, [gpu.index for gpu in self._gpus], self._facts())
         self._loader = ModelLoader(self._loader_parts())
         self._remarks = Remarks(self.log)
-        self._operations = ModelOperations(self.lifecycle, self._loader)
+        self._operations = ModelOperations(self.lifecycle, self._loader, self.log)
         self._poller: Poller | None = None
         self.control = RepositoryControl(
             options.model_control_mode, options.model_repository, self._operations, self.lifecycle
@@ -122,8 +125,11 @@ class Server:
                 self._metrics_options,
                 {f"gpu:{gpu.index}": gpu.uuid for gpu in self._gpus} if measures_gpus(options) else {},
                 self._exiting,
+                lambda: self.lifecycle.directory,
             ),
             self._new_bell,
+            lambda: self.models,
+            self._calls,
             self._on_health,
         )
 
@@ -136,7 +142,7 @@ class Server:
             log=self.log,
             custom_metrics=self.metrics.custom,
             submitter=self.engine,
-            models=ModelCalls(lambda: self.control, lambda: self.models),
+            models=self._calls,
         )
 
     @property

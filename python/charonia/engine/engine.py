@@ -18,6 +18,9 @@ class ModelDirectory(Protocol):
             UnavailableError: it is loading, failed to load, or is being unloaded.
         """
 
+    def find_leaving(self, name: str, version: int) -> ModelVersion | None:
+        """As `find`, among those that are being unloaded and still answer what was accepted before."""
+
 
 class Engine:
     """See `core.protocols.Submitter`."""
@@ -47,7 +50,7 @@ class Engine:
                     raise
 
     def _find(self, request: InferRequest) -> ModelVersion:
-        model = self._directory.find(request.model_name, request.model_version)
+        model = self._found(request)
         if model.decoupled and not request.takes_stream:
             raise UnsupportedError(
                 f"model '{model.name}' is decoupled: a call with one answer doesn't support models with "
@@ -57,3 +60,14 @@ class Engine:
             way = " → ".join((*request.ancestors, model.name))
             raise InvalidArgumentError(f"model '{model.name}' would wait for itself: {way} is a circle of calls")
         return model
+
+    def _found(self, request: InferRequest) -> ModelVersion:
+        try:
+            return self._directory.find(request.model_name, request.model_version)
+        except CharoniaError:
+            # An ensemble that is unloaded together with its steps answers what it had accepted.
+            if request.ancestors:
+                model = self._directory.find_leaving(request.model_name, request.model_version)
+                if model is not None:
+                    return model
+            raise

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from charonia.backends.base import BackendInstance, InstanceSpec
-from charonia.core.errors import UnsupportedError
+from charonia.core.errors import CharoniaError, UnsupportedError
 from charonia.core.request import ANY_VERSION
 from charonia.engine.model import ModelServices, ModelVersion
 from charonia.pipelines.scheduler import EnsembleScheduler
@@ -47,8 +47,12 @@ class EnsembleVersion(ModelVersion):
 
     @property
     def live_instances(self) -> int:
-        """1: it needs none of its own."""
-        return 1
+        """1 while all its steps can answer, else 0: it needs none of its own."""
+        models = self._services.directory()
+        try:
+            return int(all(models.find(*step).live_instances for step in self.needs))
+        except CharoniaError:
+            return 0
 
 
 class _NoBackend:

@@ -1,14 +1,13 @@
 """Loading and unloading by request: what explicit control does, and the refusals of the other modes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from charonia.core.errors import CharoniaError, InvalidArgumentError, UnavailableError
-from charonia.core.overrides import LoadOverrides
+from charonia.core.overrides import NO_OVERRIDES, LoadOverrides
 from charonia.core.text import shown
 from charonia.engine.model import ModelVersion
-from charonia.repository.directory import Directory
 from charonia.repository.lifecycle import ModelLifecycle
 from charonia.repository.operations import ModelOperations
 from charonia.repository.override_files import OverrideFolders
@@ -21,6 +20,7 @@ from charonia.repository.repositories import (
     repository_paths,
 )
 from charonia.repository.source import ModelSource, source_at
+from charonia.repository.turns import Turn
 
 
 class RepositoryControl:
@@ -44,17 +44,22 @@ class RepositoryControl:
         self._lifecycle = lifecycle
         self._folders = OverrideFolders()
 
-    def load(self, name: str, overrides: LoadOverrides) -> None:
+    def load(self, name: str, overrides: LoadOverrides, within: Turn | None = None) -> None:
+        """`within` is the turn of an operation that waits for this one."""
         self._refuse_unless_explicit("load", name)
         check_model_name(name)
-        self._operations.load(name, lambda served: self._source(name, overrides, served))
 
-    def unload(self, name: str, dependents: bool) -> None:
+        def look(each: str, served: ModelSource | None) -> ModelSource:
+            return self._source(each, overrides if each == name else NO_OVERRIDES, served)
+
+        self._operations.load(name, look, within)
+
+    def unload(self, name: str, dependents: bool, within: Turn | None = None) -> None:
+        """`within` is as for `load`."""
         self._refuse_unless_explicit("unload", name)
-        if name in self._look_for_models():
-            self._operations.unload(name)
-        else:
-            self._operations.forget(name)
+        is_there = name in self._look_for_models()
+        take_out = self._operations.unload if is_there else self._operations.forget
+        take_out(name, dependents=dependents, within=within)
 
     def close(self) -> None:
         """Remove the files of load requests; after all models were stopped."""
@@ -105,29 +110,3 @@ class RepositoryControl:
         unusable = {name: duplicate_reason(name, where) for name, where in holders.items() if len(where) > 1}
         self._lifecycle.know([name for name in holders if name not in unusable], unusable)
         return holders
-
-
-class ModelCalls:
-    """See `core.protocols.OtherModels`: what models may ask of the repositories.
-
-    Args:
-        control, directory: asked for when they are needed: the models' own part of the server is made before them.
-    """
-
-    def __init__(
-        self, control: Callable[[], RepositoryControl], directory: Callable[[], Directory[ModelVersion]]
-    ) -> None:
-        self._control = control
-        self._directory = directory
-
-    def load(self, name: str, overrides: LoadOverrides) -> None:
-        self._control().load(name, overrides)
-
-    def unload(self, name: str, dependents: bool) -> None:
-        self._control().unload(name, dependents)
-
-    def is_ready(self, name: str, version: int) -> bool:
-        try:
-            return self._directory().find(name, version).live_instances > 0
-        except CharoniaError:
-            return False

@@ -17,20 +17,16 @@ class ModelView(Generic[V]):
     Attributes:
         entries: its lines of the index, by version; none for a model that is gone.
         serving: by number, ascending, the versions that serve; then, as ANY_VERSION, the one for requests without any.
+        leaving: the same of those that are UNLOADING.
     """
 
     entries: tuple[IndexEntry, ...]
     serving: Mapping[int, V]
+    leaving: Mapping[int, V]
 
     @classmethod
     def of(cls, model: ModelRecord[V]) -> "ModelView[V]":
-        serving: dict[int, V] = {}
-        for number, record in sorted(model.versions.items()):
-            if record.state is State.READY and record.loaded is not None:
-                serving[number] = record.loaded
-        if serving:
-            serving[ANY_VERSION] = serving[max(serving)]
-        return cls(tuple(_entries(model)), serving)
+        return cls(tuple(_entries(model)), _loaded(model, State.READY), _loaded(model, State.UNLOADING))
 
     @property
     def versions(self) -> tuple[V, ...]:
@@ -67,6 +63,11 @@ class Directory(Generic[V]):
         if found is None:
             raise self.why_not(name, version)
         return found
+
+    def find_leaving(self, name: str, version: int) -> V | None:
+        """A version that is UNLOADING: it may still answer those that were accepted before, and need it for that."""
+        model = self.models.get(name)
+        return model.leaving.get(version) if model is not None else None
 
     def versions(self, name: str) -> Sequence[V]:
         """All loaded versions, ascending. Raises as `find`."""
@@ -106,6 +107,13 @@ class Directory(Generic[V]):
             return UnavailableError(f"model '{name}' is loading")
         why = _reasons(model.entries) or " (it is not loaded)"
         return NotFoundError(f"Request for unknown model: '{name}' has no available versions{why}")
+
+
+def _loaded(model: ModelRecord[V], state: State) -> Mapping[int, V]:
+    found = {n: r.loaded for n, r in sorted(model.versions.items()) if r.state is state and r.loaded is not None}
+    if found:
+        found[ANY_VERSION] = found[max(found)]
+    return found
 
 
 def _unknown(name: str) -> NotFoundError:

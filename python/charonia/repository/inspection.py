@@ -32,7 +32,7 @@ from charonia.repository.strays import is_like_config
 from charonia.repository.versions import VersionChoice, choose_versions
 from charonia.scheduling.state import initial_state
 
-_LATER = ("ensemble_scheduling", "sequence_batching")
+_LATER = ("sequence_batching",)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ tells is in the index already.
 """
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
 from typing import Generic
@@ -68,6 +68,10 @@ class ModelLifecycle(Generic[V]):
         """As `Directory.find`, in the newest one. This is what the engine asks for every request."""
         return self.directory.find(name, version)
 
+    def find_leaving(self, name: str, version: int) -> V | None:
+        """As `Directory.find_leaving`, in the newest one."""
+        return self.directory.find_leaving(name, version)
+
     def know(self, names: Iterable[str], unusable: Mapping[str, str], asked: Iterable[str] = ()) -> None:
         """Tell which models the repositories hold; nothing is loaded or unloaded by this.
 
@@ -88,8 +92,12 @@ class ModelLifecycle(Generic[V]):
             self._touched.update(self._views, there)
         self._publication.show()
 
-    def load(self, plans: Plans[V]) -> Mapping[str, str]:
+    def load(self, plans: Plans[V], *, in_pool: bool = True) -> Mapping[str, str]:
         """Load models, and wait until each has been tried.
+
+        Args:
+            in_pool: whether the threads that load do it. A model that asks for it while it is loaded itself has one of
+                them already, and must not wait for another: then the calling thread does it.
 
         Returns:
             By name, why a model was not loaded; it has what it had before then.
@@ -112,7 +120,7 @@ class ModelLifecycle(Generic[V]):
         for name, error in refused.items():
             log_errors(self._log.about(name), f"failed to load '{name}'", error)
         try:
-            self._run(attempts)
+            self._run(attempts, in_pool)
         finally:
             with self._lock:
                 self._loads -= 1
@@ -121,8 +129,12 @@ class ModelLifecycle(Generic[V]):
         reasons = {name: str(error) for name, error in refused.items()}
         return reasons | {attempt.name: attempt.why_failed for attempt in attempts if attempt.failures}
 
-    def unload(self, name: str) -> None:
-        """Take a model out of service. Its versions are UNLOADING until their requests are answered; nobody waits."""
+    def unload(self, name: str, *, after: Sequence[str] = ()) -> None:
+        """Take a model out of service. Its versions are UNLOADING until their requests are answered; nobody waits.
+
+        Args:
+            after: models that are leaving too; while they answer what they accepted, they may still ask this one.
+        """
         with self._lock:
             model = self._models.get(name)
             if model is None:
@@ -130,14 +142,15 @@ class ModelLifecycle(Generic[V]):
             records = model.begin_unload()
             self._touched.add(name)
         self._publication.show()
-        self._retirement.begin(name, records)
+        users = [record.loaded for other, record in self._retirement.waiting if other in after and record.loaded]
+        self._retirement.begin(name, records, users)
 
-    def forget(self, name: str) -> None:
+    def forget(self, name: str, *, after: Sequence[str] = ()) -> None:
         """As `unload`, and the model is in no index any more: the repositories don't have it."""
         with self._lock:
             if name in self._models:
                 self._models[name].gone = True
-        self.unload(name)
+        self.unload(name, after=after)
 
     def condemn(self, name: str, loaded: V, reason: str) -> None:
         """A served version turned out to be broken for good: UNAVAILABLE with this reason from now on, and stopped."""
@@ -202,11 +215,15 @@ class ModelLifecycle(Generic[V]):
         with self._lock:
             return [ready for model in self._models.values() if model.asked for ready in model_ready(model)]
 
-    def _run(self, attempts: list[Attempt[V]]) -> None:
+    def _run(self, attempts: list[Attempt[V]], in_pool: bool) -> None:
         for attempt in attempts:
             if not attempt.left:
                 self._finish(attempt)
         jobs = [(attempt, version) for attempt in attempts for version in attempt.work]
+        if not in_pool:
+            for job in jobs:
+                self._work(*job)
+            return
         # A load that fails is no exception here: what comes out is a bug, and must not be lost.
         for done in [self._loaders.submit(self._work, *job) for job in jobs]:
             done.result()

@@ -19,6 +19,17 @@ def in_layers(steps: Mapping[str, Collection[str]]) -> list[list[str]]:
     return layers
 
 
+def circle_of(name: str, steps: Mapping[str, Collection[str]]) -> tuple[str, ...]:
+    """The way from `name` through what it needs back to it; () if there is none."""
+    ways: list[tuple[str, ...]] = [(name,)]
+    for way in ways:  # grows meanwhile
+        if name in steps.get(way[-1], ()):
+            return (*way, name)
+        seen = {each for one in ways for each in one}
+        ways += [(*way, each) for each in dict.fromkeys(steps.get(way[-1], ())) if each not in seen]
+    return ()
+
+
 class Needs:
     """The ensembles that shall serve, whether or not they do, each with the models of its steps. Any thread may ask.
 
@@ -49,6 +60,11 @@ class Needs:
             for name in names:
                 self._steps.pop(name, None)
                 self._asked.discard(name)
+
+    def of(self, name: str) -> tuple[str, ...]:
+        """The models of its steps."""
+        with self._lock:
+            return self._steps.get(name, ())
 
     def all_of(self, name: str) -> list[str]:
         """What `name` needs, also through other ensembles."""

@@ -17,7 +17,7 @@ from charonia.repository.operations import ModelOperations
 from charonia.repository.remarks import Remarks
 from charonia.repository.repositories import duplicate_reason
 from charonia.repository.scan import Scan
-from charonia.repository.source import ModelSource, look_around
+from charonia.repository.source import Look, ModelSource, look_around, look_in
 
 
 @dataclass(slots=True)
@@ -75,9 +75,11 @@ class RepositoryPolling:
         for name in self._gone(sources):
             del self._seen.tried[name]
             begun.append(self._begin(name, partial(self._drop, name, name in found.duplicates)))
-        for source in self._changed(sources):
-            self._seen.tried[source.name] = source.fingerprint
-            begun.append(self._begin(source.name, partial(self._load, source)))
+        changed = {source.name: source for source in self._changed(sources)}
+        look = look_in(changed)  # the steps of an ensemble that are being copied still wait for the next look
+        for name, source in changed.items():
+            self._seen.tried[name] = source.fingerprint
+            begun.append(self._begin(name, partial(self._load, name, look)))
         self._seen.latest = {name: source.fingerprint for name, source in sources.items()}
         return begun
 
@@ -116,9 +118,9 @@ class RepositoryPolling:
 
         return self._workers.submit(run)
 
-    def _load(self, source: ModelSource) -> None:
+    def _load(self, name: str, look: Look) -> None:
         try:
-            self._operations.load(source.name, lambda served: source)
+            self._operations.load(name, look)
         except CharoniaError as error:
             self._log.verbose(str(error))  # the reason is in the log already
 

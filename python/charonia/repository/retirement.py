@@ -1,7 +1,7 @@
 """Versions on their way out: no new requests, what was accepted is answered, then they end."""
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from time import monotonic
 from traceback import format_exc
 from typing import Generic
@@ -29,12 +29,16 @@ class Retirement(Generic[V]):
         self._changed = threading.Condition()
         self._waiting: list[tuple[str, VersionRecord[V]]] = []
 
-    def begin(self, name: str, records: Iterable[VersionRecord[V]]) -> None:
-        """Stop versions in the background. The caller has published that they are not to be asked any more."""
+    def begin(self, name: str, records: Iterable[VersionRecord[V]], users: Sequence[V] = ()) -> None:
+        """Stop versions in the background. The caller has published that they are not to be asked any more.
+
+        Args:
+            users: versions that are leaving too, and ask these for what they have accepted: it is answered first.
+        """
         for record in records:
             with self._changed:
                 self._waiting.append((name, record))
-            threading.Thread(target=self._run, args=(name, record), name=f"unload-{name}", daemon=True).start()
+            threading.Thread(target=self._run, args=(name, record, users), name=f"unload-{name}", daemon=True).start()
 
     def stop(self, name: str, record: VersionRecord[V], deadline: float) -> bool:
         """Stop one version now. False when it was still busy at the deadline, or failed to stop; it is left then."""
@@ -62,9 +66,13 @@ class Retirement(Generic[V]):
         with self._changed:
             return self._changed.wait_for(lambda: not self._waiting, max(0.0, timeout_s))
 
-    def _run(self, name: str, record: VersionRecord[V]) -> None:
+    def _run(self, name: str, record: VersionRecord[V], users: Sequence[V]) -> None:
+        deadline = monotonic() + _PATIENCE_S
         try:
-            self.stop(name, record, monotonic() + _PATIENCE_S)
+            for user in users:
+                user.retire()
+                user.wait_idle(max(0.0, deadline - monotonic()))
+            self.stop(name, record, deadline)
         finally:
             with self._changed:
                 self._waiting.remove((name, record))

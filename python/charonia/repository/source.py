@@ -1,18 +1,24 @@
 """Where a model is loaded from, and what has changed since."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from charonia.config.schema import ModelConfig
+from charonia.core.errors import NotFoundError
 from charonia.repository.fingerprint import Fingerprint, fingerprint
 from charonia.repository.override_files import OverrideFolder
 from charonia.repository.plans import Change
-from charonia.repository.repositories import holders_of_models, repository_paths
+from charonia.repository.repositories import holders_of_models, missing_reason, repository_paths
 from charonia.repository.scan import FoundModel, Scan, look_at, scan
 
 # What can change without the model being loaded anew: how many instances there are, and which versions serve.
 _NOT_IN_THE_MODEL = ("instance_group", "version_policy")
+
+
+Look = Callable[[str, "ModelSource | None"], "ModelSource"]
+"""Gives what to load of a model now, told what the one that serves was loaded from. Raises CharoniaError if there is
+nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,3 +107,15 @@ def look_around(repositories: Sequence[str]) -> tuple[Scan, dict[str, ModelSourc
     seen = {name: fingerprint(Path(where[0], name)) for name, where in holders_of_models(paths).items()}
     found = scan(paths)
     return found, {name: ModelSource(model, seen.get(name, Fingerprint())) for name, model in found.models.items()}
+
+
+def look_in(sources: Mapping[str, ModelSource]) -> Look:
+    """Looks for models among these, and leaves others that serve as they are."""
+
+    def look(name: str, served: ModelSource | None) -> ModelSource:
+        source = sources.get(name, served)
+        if source is None:
+            raise NotFoundError(missing_reason(name, sources))
+        return source
+
+    return look

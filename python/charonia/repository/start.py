@@ -12,7 +12,7 @@ from charonia.repository.operations import ModelOperations
 from charonia.repository.remarks import Remarks
 from charonia.repository.repositories import duplicate_reason, missing_reason
 from charonia.repository.scan import Scan
-from charonia.repository.source import ModelSource, look_around
+from charonia.repository.source import ModelSource, look_around, look_in
 from charonia.repository.states import V
 
 
@@ -65,7 +65,7 @@ def load_at_start(parts: StartParts) -> tuple[dict[str, ModelSource], StartRepor
     for reason in unusable.values():
         parts.log.error(reason)
     parts.lifecycle.know(found.models, unusable, wanted)
-    parts.operations.load_all([sources[name] for name in wanted if name in sources])
+    parts.operations.load_all([name for name in wanted if name in sources], look_in(sources))
     return sources, start_report(parts.lifecycle.directory, wanted)
 
 

@@ -3,7 +3,7 @@
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 
 from charonia.core.errors import InvalidArgumentError
 
@@ -42,7 +42,7 @@ class Turns:
             within: the turn of an operation that ends only after this block.
 
         Raises:
-            InvalidArgumentError: the wait would never end, since that operation, or one that waits for it, is in the way.
+            InvalidArgumentError: the wait would never end: that operation is in the way, or one that waits for it.
         """
         turn = self._join(tuple(dict.fromkeys(names)), within)
         try:
@@ -50,10 +50,6 @@ class Turns:
             yield turn
         finally:  # also without having had the turn: Ctrl-C ends the wait of an embedded server's caller
             self._leave(turn)
-
-    def of_all(self, names: Iterable[str]) -> "AbstractContextManager[Turn]":
-        """As `of`."""
-        return self.of(*names)
 
     def busy(self, name: str) -> bool:
         """Whether somebody has this model's turn."""
@@ -101,9 +97,8 @@ class Turns:
         for name in turn.names:
             if self._leads_to(outer, self._queues.get(name, ())):
                 raise InvalidArgumentError(
-                    f"model '{name}' can't be loaded or unloaded from here: an operation on '{name}' is in work, and would "
-                    "wait for this one, and this one for it; while a model is being loaded, it can't load or unload itself, "
-                    "nor what is loaded together with it"
+                    f"model '{name}' can't be loaded or unloaded from here: an operation on '{name}' waits for this one. "
+                    "While a model is being loaded, it can't load or unload itself, nor what is loaded together with it"
                 )
 
     def _leads_to(self, goals: Sequence[Turn], start: Iterable[Turn]) -> bool:

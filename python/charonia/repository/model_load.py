@@ -1,0 +1,211 @@
+"""The load of one model: from its folder to versions that serve. Complete the config, load, make instances, warm up."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from charonia.backends.base import Backend, ModelContext, MortalInstance
+from charonia.backends.instance import InstanceRunner
+from charonia.backends.placement import instance_count, place
+from charonia.backends.warmup import WarmupSample, warm_up, warmup_samples
+from charonia.config.announce import log_completed
+from charonia.config.findings import Finding
+from charonia.config.model_config import LoadedConfig, finish_config
+from charonia.core.errors import CharoniaError
+from charonia.core.log import Log
+from charonia.core.protocols import Bell
+from charonia.engine.model import ModelServices, ModelVersion
+from charonia.engine.update import InstanceUpdate
+from charonia.repository.calls import ModelCalls
+from charonia.repository.directory import Directory
+from charonia.repository.inspection import (
+    InspectionParts,
+    ModelReading,
+    explained,
+    inspect_version,
+    model_context,
+)
+from charonia.repository.labels import read_labels
+from charonia.repository.plans import Change
+from charonia.repository.scan import FoundModel
+from charonia.repository.source import ModelSource, change_between, with_new_instances
+from charonia.repository.steps import step_names
+from charonia.repository.turns import Turn
+from charonia.scheduling.state import state_store
+
+NewBell = Callable[[], tuple[Bell, int]]
+"""Gives the bell of one model version, and its route."""
+
+# How long the instances of a model whose warm-up failed may take to end.
+_DISCARD_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class LoaderParts(InspectionParts):
+    """What loading needs of the server.
+
+    Attributes:
+        services: what every model version shares.
+        models: the models at this moment.
+        calls: what models may ask of the repositories.
+        on_health: told when an instance went down, came back, or was given up; from any thread, so it must not block.
+    """
+
+    services: ModelServices
+    new_bell: NewBell
+    models: Callable[[], Directory[ModelVersion]]
+    calls: ModelCalls
+    on_health: Callable[[ModelVersion], None]
+
+    def about(self, model: str) -> "LoaderParts":
+        """The same parts, with the log for lines about one model."""
+        log = self.facts.log.about(model)
+        return replace(self, facts=replace(self.facts, log=log), services=replace(self.services, log=log))
+
+
+@dataclass(slots=True)
+class ModelLoad:
+    """The plan of one model; implements `repository.plans.ModelPlan`.
+
+    Attributes:
+        before: what the model that serves was loaded by.
+        turn: of the operation that this is a part of.
+    """
+
+    parts: LoaderParts
+    reading: ModelReading
+    source: ModelSource
+    before: "ModelLoad | None" = None
+    turn: Turn | None = None
+    cpu_threads: int = 1
+
+    def bare(self) -> "ModelLoad":
+        """Without what was before it: a model that is loaded again and again has no endless history."""
+        return replace(self, before=None)
+
+    @property
+    def model(self) -> FoundModel:
+        return self.reading.model
+
+    @property
+    def loaded(self) -> LoadedConfig:
+        return self.reading.loaded
+
+    @property
+    def versions(self) -> tuple[int, ...]:
+        return self.reading.versions
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """Of an ensemble, the models that it needs."""
+        return step_names(self.loaded.config)
+
+    @property
+    def instances(self) -> int:
+        """How many instances share the cores."""
+        return instance_count(self.loaded.config, self.parts.devices) * len(self.versions) if not self.steps else 0
+
+    def change(self, version: int, served: ModelVersion) -> Change:
+        """What a version that serves needs, to be as this plan says."""
+        before = self.before
+        if before is None:
+            return Change.LOAD
+        known = (before.loaded.config, served.config)
+        return change_between(before.source, self.source, version, known, self.loaded.config)
+
+    def update(self, version: int, served: ModelVersion) -> InstanceUpdate:
+        """Prepare other instances for a version that serves. Raises CharoniaError with the reason."""
+        parts = self.parts
+        config = with_new_instances(served.config, self.loaded.config)
+        finished = finish_config(self.loaded, config, parts.config)
+        self._report(finished)
+        specs = place(config, parts.devices, self.cpu_threads, parts.facts.log)
+        update = InstanceUpdate(served, config, specs)
+        try:
+            self._prepare(served, update.added, warmup_samples(config, self.model.path))
+        except BaseException:
+            update.discard()
+            raise
+        return update
+
+    def load(self, version: int) -> ModelVersion:
+        """Raises CharoniaError with the reason, having freed everything."""
+        try:
+            with self.parts.calls.during(self.turn) as calls:
+                return self._load(version, replace(self.parts, facts=replace(self.parts.facts, models=calls)))
+        except CharoniaError as error:
+            raise explained(error, lambda: inspect_version(self.reading, version, self.parts)) from error
+
+    def _load(self, version: int, parts: LoaderParts) -> ModelVersion:
+        started_ns = parts.services.clock.now_ns()
+        backend = parts.registry.get(self.loaded.config.backend)
+        context = model_context(self.reading, version, self.loaded.config, parts)
+        if parts.facts.auto_complete:
+            context = replace(context, config=backend.complete_config(context))
+        finished = finish_config(self.loaded, context.config, parts.config, context.completions)
+        self._report(finished, is_news=version == max(self.versions))
+        model = self._make(backend, replace(context, config=finished.config))
+        model.statistics.load_duration_ns = parts.services.clock.now_ns() - started_ns
+        model.start()
+        return model
+
+    def _report(self, finished: LoadedConfig, *, is_news: bool = False) -> None:
+        """`is_news`: say what was filled in, which is the same for every version."""
+        log = self.parts.facts.log
+        warn(log, self.model.name, [each for each in finished.findings if each not in self.loaded.findings])
+        finished.raise_on_errors()
+        if is_news:
+            log_completed(log, finished)
+
+    def _make(self, backend: Backend, context: ModelContext) -> ModelVersion:
+        """Load the model, make its instances, warm them up. The cheap checks come first."""
+        parts, config = self.parts, context.config
+        specs = place(config, parts.devices, self.cpu_threads, parts.facts.log)
+        labels = read_labels(config, context.model_dir)
+        samples = warmup_samples(config, context.model_dir)
+        states = state_store(config, context.model_dir)
+        bell, route = parts.new_bell()
+        model = ModelVersion(
+            context.name,
+            context.version,
+            config,
+            labels,
+            backend.load(context),
+            specs,
+            bell,
+            route,
+            parts.services,
+            self._hold_folder(),
+            states,
+        )
+        try:
+            self._prepare(model, model.instances, samples)
+        except BaseException:
+            model.stop(_DISCARD_S)
+            raise
+        return model
+
+    def _prepare(
+        self, model: ModelVersion, instances: Sequence[InstanceRunner], samples: Sequence[WarmupSample]
+    ) -> None:
+        """Instances that don't serve yet: listen to their health, and warm them up."""
+        for runner in instances:
+            if isinstance(runner.instance, MortalInstance):
+                runner.instance.health_changed = partial(self.parts.on_health, model)
+            services = self.parts.services
+            warm_up(runner.instance, model.config, samples, services.clock, self.parts.facts.log, services.stopping)
+
+    def _hold_folder(self) -> Callable[[], None]:
+        """Keep the files of a load request for one more version; gives what lets them go."""
+        folder = self.source.folder
+        if folder is None:
+            return lambda: None
+        folder.hold()
+        return folder.release
+
+
+def warn(log: Log, name: str, findings: Iterable[Finding]) -> None:
+    """Errors are not logged here: they become the reason why the model is UNAVAILABLE."""
+    for finding in findings:
+        if not finding.is_error:
+            log.warning(f"model '{name}': {finding}")

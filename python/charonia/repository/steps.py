@@ -1,0 +1,79 @@
+"""The steps of an ensemble as it is loaded: the models that serve just now, and what the ensemble gets from them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from charonia.config.model_config import LoadedConfig
+from charonia.config.report import Report
+from charonia.config.validate_steps import StepModel, check_steps_with_models, is_decoupled
+from charonia.core.request import ANY_VERSION
+from charonia.engine.model import ModelVersion
+from charonia.repository.directory import Directory
+from charonia.repository.labels import read_labels
+
+if TYPE_CHECKING:
+    from charonia.config.schema import ModelConfig
+
+Models = Directory[ModelVersion]
+Step = tuple[str, int]
+"""The model of a step, and its version or ANY_VERSION."""
+
+
+def steps_of(config: "ModelConfig") -> tuple[Step, ...]:
+    """The steps in the order in which they are written; () for a model that is no ensemble."""
+    return tuple(
+        (step.model_name, step.model_version if step.model_version > 0 else ANY_VERSION)
+        for step in config.ensemble_scheduling.step
+    )
+
+
+def step_names(config: "ModelConfig") -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for name, _ in steps_of(config)))
+
+
+def fitted(loaded: LoadedConfig, models: Models) -> LoadedConfig:
+    """The ensemble's configuration as its steps complete it, with what does not fit to them among the findings."""
+    config = type(loaded.config)()
+    config.CopyFrom(loaded.config)
+    report = Report(loaded.places)
+    steps = _step_models(config, models)
+    why_not = {name: _why_absent(name, models) for name in step_names(config) if name not in steps}
+    check_steps_with_models(config, steps, report, why_not)
+    config.model_transaction_policy.decoupled = is_decoupled(config, steps)
+    return replace(loaded, config=config, findings=(*loaded.findings, *report.findings))
+
+
+def labels_of(config: "ModelConfig", model_dir: Path, models: Models) -> Mapping[str, Sequence[str]]:
+    """The ensemble's own labels, and for outputs without a file of their own those of the step that makes them.
+
+    Raises:
+        InvalidArgumentError: a file that can't be read.
+        CharoniaError: a step does not serve.
+    """
+    made: dict[str, Sequence[str]] = {}
+    for step, where in zip(config.ensemble_scheduling.step, steps_of(config), strict=True):
+        labels = models.find(*where).labels
+        made |= {tensor: labels[output] for output, tensor in step.output_map.items() if output in labels}
+    outputs = {output.name for output in config.output}
+    return {name: labels for name, labels in made.items() if name in outputs} | dict(read_labels(config, model_dir))
+
+
+def _step_models(config: "ModelConfig", models: Models) -> dict[str, StepModel]:
+    """Those that serve, also of the ensembles among them, by name."""
+    found: dict[str, StepModel] = {}
+    names = list(step_names(config))
+    for name in names:  # grows meanwhile
+        served = models.models[name].versions if name in models.models else ()
+        if served and name not in found:
+            found[name] = StepModel(served[-1].config, tuple(each.version for each in served))
+            names += step_names(served[-1].config)
+    return found
+
+
+def _why_absent(name: str, models: Models) -> str:
+    model = models.models.get(name)
+    if model is None or not model.entries:
+        return "no repository of this server has it"
+    return "; ".join(entry.reason for entry in model.entries if entry.reason) or "it is not loaded"
