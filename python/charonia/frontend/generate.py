@@ -127,7 +127,7 @@ class Conversation:
         """Nobody reads any more."""
         self._over = True
         self._taken.clear()
-        if not self.request.settled:
+        if not self.request.settled and not self.request.cancelled:
             self.request.cancel()
         self._replies.close()
 
