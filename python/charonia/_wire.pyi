@@ -108,6 +108,7 @@ CallParts = tuple[
     int,
     int,
     int,
+    bool,
 ]
 """What a request says:
 
@@ -122,6 +123,7 @@ CallParts = tuple[
 - signature: hash of the inputs' names, datatypes, ranks and all dims but the first, and of the requested outputs;
   64 bits, keyed per process
 - batch_dim: the first dim that all inputs share, -1 when they differ or one has rank 0
+- streams: whether it may get any number of responses (`ModelStreamInfer`)
 """
 
 @final
@@ -154,14 +156,19 @@ class InferCall:
         """HTTP headers or gRPC metadata, names in lower case; made on request."""
     @property
     def is_cancelled(self) -> bool: ...
+    @property
+    def has_room(self) -> bool:
+        """False while too many of its responses (64, or 1 MiB) wait for their client to read. `take` tells when there is room
+        again, at half of that. Always true of a cancelled call."""
 
 Output = tuple[str, str, tuple[int, ...], Any, bool]
 """(name, datatype, shape, data, owned): data is C-contiguous with the buffer protocol, BYTES serialised.
 Up to 8 KiB, or when not owned, it is copied before reply_batch returns; larger owned data is borrowed until it
 is sent, and given back (its reference dropped) on a thread that calls `take`."""
 
-Reply = tuple[InferCall, str, str, Sequence[Output], Mapping[str, bool | int | float | str] | None, bool]
-"""(call, model name, model version, outputs in the model's order, response parameters, final)."""
+Reply = tuple[InferCall, str, str, Sequence[Output] | None, Mapping[str, bool | int | float | str] | None, bool]
+"""(call, model name, model version, outputs in the model's order, response parameters, final). Outputs None: the bare end
+of a decoupled model's responses."""
 
 _Failure = tuple[InferCall, int, str] | tuple[InferCall, int, str, bool]
 """(call, code, message, whether the inference itself failed; without it the request was refused)."""
@@ -170,6 +177,9 @@ _Failure = tuple[InferCall, int, str] | tuple[InferCall, int, str, bool]
 class HttpCall:
     """An HTTP request that is not an inference, with its whole body. Answered by `start` and then `write`s."""
 
+    @property
+    def key(self) -> int:
+        """Unique in this process; `take_control` tells news of the call by it."""
     @property
     def listener(self) -> str:
         """ "http" or "metrics"."""
@@ -192,6 +202,10 @@ class HttpCall:
     def client(self) -> tuple[str, int] | None: ...
     @property
     def is_disconnected(self) -> bool: ...
+    @property
+    def has_room(self) -> bool:
+        """False while too much of the body (64 pieces, or 1 MiB) waits for the client to read. `take_control` tells when there
+        is room again, at half of that. Always true when the client has gone."""
     def start(self, status: int, headers: Sequence[tuple[bytes, bytes]]) -> None:
         """Send the head. Content-Length is kept if given, else the body is chunked."""
     def write(self, chunk: bytes, more: bool) -> bool:
@@ -244,14 +258,16 @@ class WireServer:
     def grpc_port(self) -> int | None: ...
     @property
     def metrics_port(self) -> int | None: ...
-    def publish(self, live: bool, ready: bool, models: Mapping[tuple[str, str], tuple[bool, int]]) -> None:
+    def publish(self, live: bool, ready: bool, models: Mapping[tuple[str, str], tuple[bool, int, bool]]) -> None:
         """Replace the table that answers health and readiness paths and RPCs, and that routes infer calls.
 
-        `models` maps (name, version as text, "" for the default) to (ready, route); route 0 goes to `take` always,
-        another number may be waited at with `take_route`.
+        `models` maps (name, version as text, "" for the default) to (ready, route, decoupled). Route 0 goes to `take`
+        always, in the order of arrival; another number may be waited at with `take_route`. On a stream, requests of
+        decoupled models are answered as the responses come, others in their order.
         """
     def take(self, max_items: int, timeout_s: float) -> list[InferCall | int]:
-        """What has arrived, in order: calls, and the keys of calls taken earlier whose client or time has gone.
+        """What has arrived, in order: calls, and the keys of calls taken earlier of which there is news: their client or time
+        has gone (`is_cancelled`), or they have room again (`has_room`).
 
         Blocks without the GIL until there is something or the time-out; [] then, and after `shutdown`.
         """
@@ -264,10 +280,18 @@ class WireServer:
         """
     def wake_route(self, route: int, count: int = 1) -> None:
         """Make `count` waits at the route return, the present ones or the next."""
-    def take_control(self, max_items: int, timeout_s: float) -> list[HttpCall | RpcCall]: ...
-    def reply_batch(self, replies: Sequence[Reply]) -> None: ...
+    def take_control(self, max_items: int, timeout_s: float) -> list[HttpCall | RpcCall | int]:
+        """Up to `max_items` calls, and the keys of all HTTP calls taken earlier of which there is news: their client has gone
+        before the end of the answer (`is_disconnected`), or they have room again (`has_room`).
+
+        Blocks without the GIL until there is something, the time-out or `wake_control`; [] then, and after `shutdown`.
+        """
+    def wake_control(self) -> None:
+        """Make one `take_control` return, the present one or the next."""
+    def reply_batch(self, replies: Sequence[Reply]) -> None:
+        """Send answers, those of one call in their order. Raises when one of them is malformed; then none is sent."""
     def fail_batch(self, failures: Sequence[_Failure]) -> None:
-        """(call, code, message) each."""
+        """Send errors; each ends its call. Raises when one of them is malformed; then none is sent."""
     def set_exiting(self) -> None:
         """`Connection: close` on HTTP answers and GOAWAY on gRPC from now on; new connections refused."""
     def stop_accepting(self) -> None:

@@ -31,7 +31,7 @@ class Served:
         listening = {"http_address": "127.0.0.1", "http_port": 0, "grpc_address": "127.0.0.1", "grpc_port": 0}
         self.wire = WireServer(WireOptions(**{**listening, **settings}))
         self.wire.start()
-        self.wire.publish(True, True, {("m", ""): (True, 0)})
+        self.wire.publish(True, True, {("m", ""): (True, 0, False)})
         self._thread = threading.Thread(target=self._answer, daemon=True)
         self._thread.start()
 

@@ -25,7 +25,7 @@ INFER = "/v2/models/m/infer"
 def server() -> Iterator[WireServer]:
     made = WireServer(WireOptions(http_address="127.0.0.1", http_port=0, grpc_port=None, metrics_port=None))
     made.start()
-    made.publish(True, True, {("m", ""): (True, 7)})
+    made.publish(True, True, {("m", ""): (True, 7, False)})
     yield made
     made.shutdown(0.0)
 
@@ -64,14 +64,14 @@ def test_a_call_says_what_the_request_says(server: WireServer) -> None:
     before = _wire.monotonic_ns()
     call = take_call(server)
     key, name, version, request_id, inputs, outputs, classes, parameters, raw, *numbers = call.unpack()
-    arrival_ns, deadline_ns, signature, batch_dim = numbers
+    arrival_ns, deadline_ns, signature, batch_dim, streams = numbers
     assert (key, name, version, request_id) == (call.key, "m", "", "q")
     assert (call.protocol, call.model_name, call.defect, call.is_cancelled) == ("http", "m", None, False)
     assert parameters == {"a": 1, "b": True, "c": 2.5, "d": "s"}
     assert type(parameters["b"]) is bool
     assert (outputs, classes) == (("Y",), {"Y": 3})
     assert call.output_parameters == {"Y": {"extra": "e"}}
-    assert (raw, batch_dim, deadline_ns) == (False, 1, 0)
+    assert (raw, batch_dim, deadline_ns, streams) == (False, 1, 0, False)
     assert signature != 0
     assert 0 < arrival_ns <= _wire.monotonic_ns()
     assert before - arrival_ns < PATIENCE_S * 1e9
@@ -94,7 +94,7 @@ def test_equal_requests_have_equal_signatures(server: WireServer) -> None:
     signatures: dict[Any, set[int]] = {}
     for _ in connections:
         call = take_call(server)
-        _, _, _, _, inputs, outputs, _, _, _, _, _, signature, _ = call.unpack()
+        _, _, _, _, inputs, outputs, _, _, _, _, _, signature, _, _ = call.unpack()
         signatures.setdefault((inputs[0][2], outputs), set()).add(signature)
         server.fail_batch([(call, 13, "done")])
     assert [len(found) for found in signatures.values()] == [1, 1, 1]

@@ -187,7 +187,7 @@ def test_connections_beyond_the_limit_take_the_place_of_idle_ones(door: str, sen
 
 def test_a_connection_at_work_is_not_ended_for_another() -> None:
     with Served(max_connections=4) as served:
-        served.wire.publish(True, True, {("m", ""): (True, 0)})
+        served.wire.publish(True, True, {("m", ""): (True, 0, False)})
         asking = served.connect()
         asking.sendall(request(b"{}", path="/v2/repository/index"))
         (call,) = served.wire.take_control(1, PATIENCE_S)

@@ -1,14 +1,14 @@
 """Runs an ASGI app for an HTTP call of the wire.
 
-Bodies stream out chunk by chunk; the request's body is whole already. A client that goes away is reported both ways
-that ASGI knows: `receive` gives `http.disconnect`, and `send` raises OSError. Apps get no lifespan events.
+Bodies stream out chunk by chunk, each at once, and no faster than the client reads: `send` waits. The request's body is
+whole already. A client that goes away is reported both ways that ASGI knows: `receive` gives `http.disconnect`, and
+`send` raises OSError. Apps get no lifespan events.
 """
 
 import asyncio
-import contextlib
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -31,18 +31,17 @@ class AsgiBridge:
 
     Args:
         apps: by listener name, "http" and "metrics".
-        watch_s: how often it is looked whether the client is there, while an app waits for nothing else. The wire does
-            not tell when the client of a control call leaves; an app that sends finds out by the next piece.
     """
 
-    def __init__(self, apps: Mapping[str, ASGIApp], log: Log, watch_s: float = 0.5) -> None:
+    def __init__(self, apps: Mapping[str, ASGIApp], log: Log) -> None:
         self._apps = dict(apps)
         self._log = log
-        self._watch_s = watch_s
+        self._exchanges: dict[int, _Exchange] = {}
 
     async def serve(self, call: "HttpCall") -> None:
         """Answer one call. Never raises, but for being cancelled."""
-        exchange, began = _Exchange(call, self._watch_s), time.monotonic()
+        exchange, began = _Exchange(call), time.monotonic()
+        self._exchanges[call.key] = exchange
         try:
             await self._apps[call.listener](exchange.scope(), exchange.receive, exchange.send)
         except ClientGone:
@@ -50,10 +49,18 @@ class AsgiBridge:
         except Exception:
             self._log.error(f"the app failed at {call.method} {call.path}: {traceback.format_exc()}")
         finally:
+            self._exchanges.pop(call.key)
             exchange.close()
             if self._log.highest_verbosity:
                 took_us = int((time.monotonic() - began) * 1e6)
                 self._log.verbose(f"HTTP {call.method} {shown(call.path)}: {exchange.status} after {took_us} us")
+
+    def told(self, keys: Iterable[int]) -> None:
+        """The wire has news of these calls: the client has gone, or has caught up."""
+        for key in keys:
+            exchange = self._exchanges.get(key)
+            if exchange is not None:
+                exchange.told()
 
 
 class ClientGone(OSError):
@@ -63,14 +70,14 @@ class ClientGone(OSError):
 class _Exchange:
     """One call, between the wire's methods and ASGI's messages."""
 
-    def __init__(self, call: "HttpCall", watch_s: float) -> None:
+    def __init__(self, call: "HttpCall") -> None:
         self._call = call
-        self._watch_s = watch_s
         self._body_given = False
         self._head: tuple[int, Headers] | None = None
         self._started = False
         self._ended = False
-        self._over = asyncio.Event()
+        self._over = False
+        self._changed = asyncio.Event()
 
     @property
     def status(self) -> int:
@@ -99,19 +106,35 @@ class _Exchange:
         if not self._body_given:
             self._body_given = True
             return {"type": "http.request", "body": self._call.body, "more_body": False}
-        while not (self._over.is_set() or self._call.is_disconnected):
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._over.wait(), self._watch_s)
+        await self._until(lambda: self._over or self._call.is_disconnected)
         return {"type": "http.disconnect"}
 
+    async def _until(self, reached: Callable[[], bool]) -> None:
+        while not reached():
+            self._changed.clear()
+            await self._changed.wait()
+
+    def told(self) -> None:
+        self._changed.set()
+
+    def _end(self) -> None:
+        self._over = True
+        self._changed.set()
+
     async def send(self, message: Message) -> None:
-        """Raises ClientGone when the client has, RuntimeError when the messages come in a wrong order."""
+        """Returns when the client has read enough for more to follow.
+
+        Raises:
+            ClientGone: the client has.
+            RuntimeError: the messages come in a wrong order.
+        """
         kind = message["type"]
         if kind == "http.response.start" and self._head is None:
             headers = [(name.lower(), value) for name, value in message.get("headers", ())]
             self._head = message["status"], [pair for pair in headers if pair[0] not in _FRAMING]
         elif kind == "http.response.body" and self._head is not None and not self._ended:
             self._send_body(message.get("body", b""), message.get("more_body", False))
+            await self._until(lambda: self._over or self._call.has_room)
         else:
             raise RuntimeError(f"unexpected ASGI message '{kind}'")
 
@@ -120,12 +143,12 @@ class _Exchange:
             self._start(None if more else len(body))
         self._ended = not more
         if not more:
-            self._over.set()
+            self._end()
         elif not body:
             return
         chunk = b"" if self._call.method == "HEAD" else bytes(body)
         if not self._call.write(chunk, more) and more:
-            self._over.set()
+            self._end()
             raise ClientGone("the client has closed the connection")
 
     def _start(self, length: int | None) -> None:
@@ -139,7 +162,7 @@ class _Exchange:
 
     def close(self) -> None:
         """The app has returned or raised. No answer becomes a 500; half of one is left for the wire to break off."""
-        self._over.set()
+        self._end()
         if self._started or self._call.is_disconnected:
             return
         body = b'{"error":"the server failed to answer this request"}'

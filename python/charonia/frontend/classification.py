@@ -41,7 +41,7 @@ class ClassifyingChannel:
         self._channel.send([self._classified(reply) for reply in replies])
 
     def _classified(self, reply: Reply) -> Reply:
-        if reply.error is not None:
+        if reply.error is not None or not reply.has_response:
             return reply
         try:
             outputs = [self._output(reply.request, tensor) for tensor in reply.outputs]

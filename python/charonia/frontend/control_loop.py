@@ -2,6 +2,7 @@
 
 One waits in `take_control` and hands what it gets to the other, which runs an event loop. Nothing wakes while nothing
 comes. Calls that are being answered are counted: above a limit no more are taken, so that the wire's own bound holds.
+News of those in work are taken always.
 """
 
 import asyncio
@@ -27,13 +28,15 @@ _PAUSE_S = 0.1
 class ControlSource(Protocol):
     """Of the wire, what the control plane needs."""
 
-    def take_control(self, max_calls: int, timeout_s: float) -> "list[HttpCall | RpcCall]": ...
+    def take_control(self, max_calls: int, timeout_s: float) -> "list[HttpCall | RpcCall | int]": ...
+    def wake_control(self) -> None: ...
 
 
 class HttpServer(Protocol):
     """`AsgiBridge`."""
 
     async def serve(self, call: "HttpCall") -> None: ...
+    def told(self, keys: Sequence[int]) -> None: ...
 
 
 class RpcServer(Protocol):
@@ -69,7 +72,7 @@ class ControlLoop:
         self._waiting = waiting or WaitingCalls()
         self._max_open = max_open_calls
         self._open_calls = 0
-        self._place = threading.Condition()
+        self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._loop = asyncio.new_event_loop()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -89,8 +92,6 @@ class ControlLoop:
             False if the time ran out.
         """
         self._stopping.set()
-        with self._place:
-            self._place.notify_all()
         self._call_loop(self._loop.stop)
         if self._threads[1].ident is None:
             self._loop.close()  # never started
@@ -109,23 +110,21 @@ class ControlLoop:
 
     def _take(self) -> None:
         while not self._stopping.is_set():
-            places = self._wait_for_places()
-            if not places:
-                return
+            with self._lock:
+                places = self._max_open - self._open_calls
             asked_at = time.monotonic()
-            calls = self._source.take_control(places, TAKE_TIMEOUT_S)
+            items = self._source.take_control(places, TAKE_TIMEOUT_S)
+            calls = [item for item in items if not isinstance(item, int)]
+            news = [item for item in items if isinstance(item, int)]
+            with self._lock:
+                self._open_calls += len(calls)
+                is_woken = self._open_calls < self._max_open and not places
             if calls:
-                with self._place:
-                    self._open_calls += len(calls)
                 self._call_loop(self._dispatch, calls)
-            elif time.monotonic() - asked_at < TAKE_TIMEOUT_S / 2:
+            if news:
+                self._call_loop(self._http.told, news)
+            if not (items or is_woken) and time.monotonic() - asked_at < TAKE_TIMEOUT_S / 2:
                 self._stopping.wait(_PAUSE_S)
-
-    def _wait_for_places(self) -> int:
-        """How many calls may be taken, 0 when stopping."""
-        with self._place:
-            self._place.wait_for(lambda: self._open_calls < self._max_open or self._stopping.is_set())
-            return 0 if self._stopping.is_set() else self._max_open - self._open_calls
 
     def _call_loop(self, callback: Callable[..., None], *arguments: object) -> None:
         with contextlib.suppress(RuntimeError):  # closed: its thread has ended, by `stop` or by a death that was told
@@ -161,9 +160,11 @@ class ControlLoop:
 
     def _finish(self, task: "asyncio.Task[None]") -> None:
         self._tasks.discard(task)
-        with self._place:
+        with self._lock:
+            was_full = self._open_calls >= self._max_open
             self._open_calls -= 1
-            self._place.notify()
+        if was_full:
+            self._source.wake_control()
         if not task.cancelled() and task.exception() is not None:
             self._log.error(f"a control call was dropped by a fault of the server: {task.exception()!r}")
 

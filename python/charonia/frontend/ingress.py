@@ -3,6 +3,7 @@
 import threading
 import weakref
 from collections.abc import Callable, Sequence
+from typing import cast
 
 from charonia._wire import InferCall, WireServer
 from charonia.control.versions import parse_version
@@ -19,6 +20,7 @@ from charonia.frontend.raw_request import raw_input
 from charonia.frontend.regions import refuse_regions
 from charonia.frontend.request_log import RequestLog
 from charonia.frontend.wire_channel import WireChannel
+from charonia.frontend.wire_flow import WireFlow
 
 # More than any batch; a take this large is about 1 ms of work, so that stopping stays prompt.
 _TAKE_AT_MOST = 128
@@ -76,17 +78,23 @@ class Ingress:
 
     def _handle(self, item: InferCall | int, accept: Accept) -> None:
         if isinstance(item, int):
-            self._cancel(item)
+            self._tell(item)
             return
         request = accept(item)
         if request is not None:
             self._submitter.submit(request)
 
-    def _cancel(self, key: int) -> None:
+    def _tell(self, key: int) -> None:
+        """The call of this key has been cancelled, or its client has caught up."""
         reference = self._live.get(key)
         request = reference() if reference is not None else None
-        if request is not None:
+        if request is None:
+            return
+        if cast("InferCall", request.token).is_cancelled:
+            self._live.pop(key, None)  # once is enough
             request.cancel()
+        if isinstance(request.flow, WireFlow):
+            request.flow.told()
 
     def acceptor(self) -> Accept:
         """How to accept the calls of one take: the log is asked once for all of them."""
@@ -130,6 +138,7 @@ class Ingress:
             deadline_ns,
             signature,
             batch_dim,
+            streams,
         ) = call.unpack()
         version = parse_version(version_text, name) if version_text else ANY_VERSION
         self._check_defect(call, name, version)
@@ -159,6 +168,8 @@ class Ingress:
             call,
             signature,
             batch_dim,
+            streams,
+            WireFlow(call) if streams else None,
         )
         self._live[key] = weakref.ref(request)
         # Its cancellation may have been taken by another thread before the line above: then nobody knew the request.

@@ -51,12 +51,23 @@ class RequestLog:
             log = self._log.about(request.model_name)
             if log.highest_verbosity:
                 code = Code.OK if reply.error is None else reply.error.code
-                outputs = f": outputs {_tensors(reply.outputs, len(reply.outputs))}" if reply.error is None else ""
                 who = _who(request.id, request.model_name, request.version)
-                log.verbose(f"answer to request {who}: {self._end(code, request.arrival_ns)}{outputs}")
+                log.verbose(f"{_what(reply)} request {who}: {self._end(code, request.arrival_ns)}{_outputs(reply)}")
 
     def _end(self, code: int, arrival_ns: int) -> str:
         return f"{Code(code).name} after {(self._now_ns() - arrival_ns) // 1000} us"
+
+
+def _what(reply: Reply) -> str:
+    if not reply.has_response:
+        return "end of the answers to"
+    return "answer to" if reply.final else "one of the answers to"
+
+
+def _outputs(reply: Reply) -> str:
+    if reply.error is not None or not reply.has_response:
+        return ""
+    return f": outputs {_tensors(reply.outputs, len(reply.outputs))}"
 
 
 def _who(id: str, model: str, version: str) -> str:

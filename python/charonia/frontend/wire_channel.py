@@ -5,7 +5,7 @@ from typing import Protocol, cast
 
 from charonia._wire import InferCall, Output
 from charonia._wire import Reply as WireReply
-from charonia.core.errors import Code
+from charonia.core.errors import CharoniaError, Code
 from charonia.core.request import Reply
 from charonia.core.tensor import Tensor
 from charonia.frontend.request_log import RequestLog
@@ -37,44 +37,53 @@ class WireChannel:
     def send(self, replies: Sequence[Reply]) -> None:
         if self._requests.on:
             self._requests.answered(replies)
-        answers: list[WireReply] = []
-        failures: list[Failure] = []
         for reply in replies:
-            call = cast("InferCall", reply.request.token)
             if reply.final:
-                self._forget(call.key)
-            if reply.error is not None:
-                accepted = reply.request.queue_start_ns != 0  # an inference failed, not a request that was refused
-                failures.append((call, reply.error.code, _encodable(str(reply.error)), accepted))
-                continue
-            try:
-                answers.append(_answer(call, reply))
-            except Exception as error:
-                failures.append(_unsendable(call, reply.request.model_name, error))
+                self._forget(_call(reply).key)
+        try:
+            self._send(replies)
+        except Exception:  # one of them can't be sent, and then no answer was
+            for reply in replies:
+                self._send_alone(reply)
+
+    def _send(self, replies: Sequence[Reply]) -> None:
+        answers = [_answer(reply) for reply in replies if reply.error is None]
         if answers:
-            self._reply(answers)
-        if failures:
-            self._wire.fail_batch(failures)
-
-    def _reply(self, answers: Sequence[WireReply]) -> None:
-        try:
             self._wire.reply_batch(answers)
-        except Exception:
-            for answer in answers:
-                self._reply_alone(answer)
+        if len(answers) < len(replies):
+            self._fail([(reply, reply.error) for reply in replies if reply.error is not None])
 
-    def _reply_alone(self, answer: WireReply) -> None:
-        """This answer, or another of its batch, can't be sent. One that is out already is ignored by the wire."""
+    def _send_alone(self, reply: Reply) -> None:
         try:
-            self._wire.reply_batch((answer,))
+            self._send((reply,))
         except Exception as error:
-            self._wire.fail_batch((_unsendable(answer[0], answer[1], error),))
+            self._fail([(reply, _Unsendable(reply.request.model_name, error))])
+
+    def _fail(self, failed: Sequence[tuple[Reply, CharoniaError]]) -> None:
+        self._wire.fail_batch([_failure(reply, error) for reply, error in failed])
+        for reply, _ in failed:
+            if not reply.final:
+                # An error ends the call. Its model learns that nobody wants more; what still comes is ignored.
+                reply.request.cancel()
 
 
-def _answer(call: InferCall, reply: Reply) -> WireReply:
+class _Unsendable(CharoniaError):
+    """What a model gave has no form on the wire: a parameter beyond 64 bits, text that is no Unicode, ..."""
+
+    code = Code.INTERNAL
+
+    def __init__(self, model: str, error: Exception) -> None:
+        super().__init__(f"the answer of model '{model}' can't be sent: {type(error).__name__}: {error}")
+
+
+def _call(reply: Reply) -> InferCall:
+    return cast("InferCall", reply.request.token)
+
+
+def _answer(reply: Reply) -> WireReply:
     request = reply.request
-    outputs = [_output(tensor) for tensor in reply.outputs]
-    return (call, request.model_name, request.version, outputs, reply.parameters or None, reply.final)
+    outputs = [_output(tensor) for tensor in reply.outputs] if reply.has_response else None
+    return (_call(reply), request.model_name, request.version, outputs, reply.parameters or None, reply.final)
 
 
 def _output(tensor: Tensor) -> Output:
@@ -82,10 +91,9 @@ def _output(tensor: Tensor) -> Output:
     return (tensor.name, tensor.datatype, tensor.shape, buffer.host(), buffer.owned)
 
 
-def _unsendable(call: InferCall, model: str, error: Exception) -> Failure:
-    """What a model gave has no form on the wire: a parameter beyond 64 bits, text that is no Unicode, ..."""
-    message = f"the answer of model '{model}' can't be sent: {type(error).__name__}: {error}"
-    return (call, Code.INTERNAL, _encodable(message), True)
+def _failure(reply: Reply, error: CharoniaError) -> Failure:
+    accepted = reply.request.queue_start_ns != 0  # an inference failed, not a request that was refused
+    return (_call(reply), error.code, _encodable(str(error)), accepted)
 
 
 def _encodable(text: str) -> str:

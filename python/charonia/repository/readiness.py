@@ -35,13 +35,14 @@ def server_ready(*, live: bool, loaded: bool, exiting: bool, strict: bool, wante
     return live and loaded and not exiting and (not strict or all(wanted))
 
 
-def readiness_table(models: Directory[ModelVersion]) -> dict[tuple[str, str], tuple[bool, int]]:
-    """What the wire answers from, by (name, version), "" for the default: ready, and where its instances wait."""
-    rows: dict[tuple[str, str], tuple[bool, int]] = {}
+def readiness_table(models: Directory[ModelVersion]) -> dict[tuple[str, str], tuple[bool, int, bool]]:
+    """What the wire answers from, by (name, version), "" for the default: ready, where its instances wait, decoupled."""
+    rows: dict[tuple[str, str], tuple[bool, int, bool]] = {}
     for name, model in models.models.items():
         for entry in model.entries:
-            rows[name, ""] = (False, 0)
-            rows[name, "" if entry.version is None else str(entry.version)] = (False, 0)
+            rows[name, ""] = (False, 0, False)
+            rows[name, "" if entry.version is None else str(entry.version)] = (False, 0, False)
         for version in model.versions:  # the last one is the default
-            rows[name, version.version_text] = rows[name, ""] = (version.live_instances > 0, version.route)
+            row = (version.live_instances > 0, version.route, version.decoupled)
+            rows[name, version.version_text] = rows[name, ""] = row
     return rows

@@ -1,11 +1,12 @@
 """Control calls as the wire would give them, answered into memory."""
 
 from dataclasses import dataclass, field
+from itertools import count
 
 
 @dataclass
 class FakeHttpCall:
-    """Quacks like `charonia._wire.HttpCall`. After `leave`, the client is gone."""
+    """Quacks like `charonia._wire.HttpCall`. After `leave`, the client is gone; while `is_behind`, it has no room."""
 
     method: str = "GET"
     path: str = "/"
@@ -16,6 +17,8 @@ class FakeHttpCall:
     http_version: str = "1.1"
     client: tuple[str, int] | None = None
     is_disconnected: bool = False
+    key: int = field(default_factory=count(1).__next__)
+    is_behind: bool = False
     status: int = 0
     answer_headers: dict[str, str] = field(default_factory=dict)
     chunks: list[tuple[bytes, bool]] = field(default_factory=list)
@@ -35,6 +38,10 @@ class FakeHttpCall:
 
     def leave(self) -> None:
         self.is_disconnected = True
+
+    @property
+    def has_room(self) -> bool:
+        return self.is_disconnected or not self.is_behind
 
     @property
     def ended(self) -> bool:

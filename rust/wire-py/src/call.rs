@@ -4,7 +4,7 @@ use std::os::raw::{c_int, c_void};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use charonia_wire::call::{Call, InputTensor as WireInput, Request};
+use charonia_wire::call::{Call, InputTensor as WireInput, Protocol, Request};
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -35,7 +35,8 @@ impl InferCall {
             classes.set_item(pooled(py, &output.name), output.classification)?;
         }
         let inputs = (0..parsed.inputs.len()).map(|index| input_parts(py, request, index));
-        let items: [Bound<'py, PyAny>; 13] = [
+        let streams = request.protocol == Protocol::GrpcStream;
+        let items: [Bound<'py, PyAny>; 14] = [
             request.key.into_pyobject(py)?.into_any(),
             pooled(py, &parsed.model_name).into_any(),
             pooled(py, &parsed.model_version).into_any(),
@@ -49,6 +50,7 @@ impl InferCall {
             request.deadline_ns.into_pyobject(py)?.into_any(),
             request.signature.into_pyobject(py)?.into_any(),
             request.batch_dim.into_pyobject(py)?.into_any(),
+            PyBool::new(py, streams).to_owned().into_any(),
         ];
         PyTuple::new(py, items)
     }
@@ -92,6 +94,11 @@ impl InferCall {
     #[getter]
     fn is_cancelled(&self) -> bool {
         self.call.is_cancelled()
+    }
+
+    #[getter]
+    fn has_room(&self) -> bool {
+        self.call.has_room()
     }
 }
 

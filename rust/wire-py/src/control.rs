@@ -47,6 +47,11 @@ impl HttpCall {
 #[pymethods]
 impl HttpCall {
     #[getter]
+    fn key(&self) -> u64 {
+        self.call.key
+    }
+
+    #[getter]
     fn listener(&self) -> &'static str {
         match self.call.listener {
             Listener::Http => "http",
@@ -97,6 +102,11 @@ impl HttpCall {
     #[getter]
     fn is_disconnected(&self) -> bool {
         self.call.is_disconnected()
+    }
+
+    #[getter]
+    fn has_room(&self) -> bool {
+        self.call.has_room()
     }
 
     fn start(&self, status: u16, headers: Vec<(Vec<u8>, Vec<u8>)>) -> PyResult<()> {

@@ -31,12 +31,16 @@ pub fn for_each<'py>(
     }
 }
 
-/// `(call, model name, model version, outputs, parameters, final)`.
+/// `(call, model name, model version, outputs, parameters, final)`; without outputs it is the bare end.
 pub fn reply(item: &Bound<'_, PyAny>, inbox: &Arc<Inbox>) -> PyResult<Answered> {
     let fields = tuple_of(item, 6, "a reply")?;
     let call = fields.get_item(0)?.cast_into_exact::<InferCall>()?;
+    let given = fields.get_item(3)?;
+    if given.is_none() {
+        return Ok((call.unbind(), Reply::End));
+    }
     let mut outputs = Vec::new();
-    for_each(&fields.get_item(3)?, |item| {
+    for_each(&given, |item| {
         outputs.push(output(&item, inbox)?);
         Ok(())
     })?;

@@ -58,8 +58,8 @@ impl WireServer {
     }
 
     fn publish(&self, live: bool, ready: bool, models: &Bound<'_, PyMapping>) -> PyResult<()> {
-        let items = models.items()?.extract::<Vec<((String, String), (bool, u64))>>()?;
-        let entry = |((name, version), (ready, route))| (name, version, Entry { ready, route });
+        let items = models.items()?.extract::<Vec<((String, String), (bool, u64, bool))>>()?;
+        let entry = |((name, version), (ready, route, decoupled))| (name, version, Entry { ready, route, decoupled });
         self.server.wire.publish(Published::new(live, ready, items.into_iter().map(entry)));
         Ok(())
     }
@@ -102,31 +102,38 @@ impl WireServer {
     }
 
     fn take_control<'py>(&self, py: Python<'py>, max_items: usize, timeout_s: f64) -> PyResult<Bound<'py, PyList>> {
-        let calls = py.detach(|| self.server.wire.control.take(max_items, duration(timeout_s)));
-        PyList::new(py, calls.into_iter().map(|call| control_to_python(py, call)).collect::<PyResult<Vec<_>>>()?)
+        let (calls, news) = py.detach(|| self.server.wire.control.take(max_items, duration(timeout_s)));
+        let taken = PyList::empty(py);
+        calls.into_iter().try_for_each(|call| taken.append(control_to_python(py, call)?))?;
+        news.into_iter().try_for_each(|key| taken.append(key))?;
+        Ok(taken)
+    }
+
+    fn wake_control(&self) {
+        self.server.wire.control.wake();
     }
 
     fn reply_batch(&self, py: Python<'_>, replies: &Bound<'_, PyAny>) -> PyResult<()> {
         let mut answered = Vec::new();
         let inbox = &self.server.wire.inbox;
-        // A malformed reply is the caller's error; those before it are sent all the same.
-        let read = for_each(replies, |item| {
+        // A malformed reply is the caller's error: then none of them is sent.
+        for_each(replies, |item| {
             answered.push(reply(&item, inbox)?);
             Ok(())
-        });
+        })?;
         send(py, answered);
-        read
+        Ok(())
     }
 
     #[allow(clippy::unused_self)] // The stub's shape: replies and failures are given to the same object.
     fn fail_batch(&self, py: Python<'_>, failures: &Bound<'_, PyAny>) -> PyResult<()> {
         let mut answered = Vec::new();
-        let read = for_each(failures, |item| {
+        for_each(failures, |item| {
             answered.push(failure(&item)?);
             Ok(())
-        });
+        })?;
         send(py, answered);
-        read
+        Ok(())
     }
 
     fn set_exiting(&self) {
@@ -157,7 +164,7 @@ fn duration(seconds: f64) -> Duration {
 fn item_to_python(py: Python<'_>, item: Item) -> PyResult<Bound<'_, PyAny>> {
     match item {
         Item::Call(call) => Ok(Bound::new(py, InferCall { call })?.into_any()),
-        Item::Cancelled(key) => Ok(key.into_pyobject(py)?.into_any()),
+        Item::Cancelled(key) | Item::Room(key) => Ok(key.into_pyobject(py)?.into_any()),
     }
 }
 
@@ -172,7 +179,7 @@ fn control_to_python(py: Python<'_>, call: ControlCall) -> PyResult<Bound<'_, Py
 fn send(py: Python<'_>, answered: Vec<Answered>) {
     let size = |reply: &Reply| match reply {
         Reply::Ok(response) => response.outputs.iter().map(|output| output.data.len()).sum(),
-        Reply::Err(_) => 0,
+        Reply::Err(_) | Reply::End => 0,
     };
     let bytes: usize = answered.iter().map(|(_, reply)| size(reply)).sum();
     let detached = bytes > ENCODE_ATTACHED_BYTES || answered.len() > ENCODE_ATTACHED_REPLIES;

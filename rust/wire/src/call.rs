@@ -11,7 +11,7 @@ use http::HeaderMap;
 use crate::budget::Permit;
 use crate::courier::Wakes;
 use crate::datatype::DataType;
-use crate::inbox::Inbox;
+use crate::inbox::{Inbox, Item};
 use crate::reply::{Failure, Reply, ReplySink};
 use crate::status::Code;
 
@@ -143,7 +143,7 @@ impl Ticket {
         }
         self.inbox.counters().cancelled_calls.add(1);
         if self.state.load(Ordering::SeqCst) == TAKEN {
-            self.inbox.push_cancelled(self.key);
+            self.inbox.tell(Item::Cancelled(self.key));
         }
     }
 
@@ -195,6 +195,11 @@ impl Call {
 
     pub fn is_cancelled(&self) -> bool {
         self.ticket.is_cancelled()
+    }
+
+    /// Whether its client keeps up with the responses. What a cancelled call is sent is dropped, so there is room for it.
+    pub fn has_room(&self) -> bool {
+        self.is_cancelled() || self.sink.has_room()
     }
 
     /// The call leaves the inbox. False when its client has gone meanwhile: then nobody should see it any more.
@@ -256,7 +261,8 @@ impl Drop for Call {
     }
 }
 
-fn next_key() -> u64 {
+/// Of a call of any kind.
+pub fn next_key() -> u64 {
     static LAST: AtomicU64 = AtomicU64::new(0);
     LAST.fetch_add(1, Ordering::Relaxed) + 1
 }

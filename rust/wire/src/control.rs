@@ -1,15 +1,18 @@
 //! Calls that are not inferences: taken as they are, answered with whatever bytes the taker makes.
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{ready, Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Version};
 use tokio::sync::mpsc;
 
+use crate::backlog::Backlog;
 use crate::budget::Permit;
 use crate::courier::{Courier, Wakes};
 use crate::reply::Failure;
@@ -37,6 +40,7 @@ pub enum Part {
 }
 
 pub struct HttpCall {
+    pub key: u64,
     pub listener: Listener,
     pub method: Method,
     /// As sent, not percent-decoded.
@@ -46,18 +50,22 @@ pub struct HttpCall {
     pub headers: HeaderMap,
     pub body: Bytes,
     pub client: Option<SocketAddr>,
-    pub answer: mpsc::UnboundedSender<Part>,
+    pub answer: PartSender,
     pub permit: Option<Permit>,
 }
 
 impl HttpCall {
     /// False when the client has gone.
     pub fn send(&self, part: Part) -> bool {
-        self.answer.send(part).is_ok()
+        if let Part::Chunk(chunk) = &part {
+            self.answer.shared.backlog.add(chunk.len());
+        }
+        self.answer.parts.send(part).is_ok()
     }
 
     /// Send the last piece of the body. False when the client has gone.
     pub fn end(&self, last: Bytes) -> bool {
+        self.answer.shared.has_ended.store(true, Ordering::SeqCst);
         let there = if last.is_empty() { !self.is_disconnected() } else { self.send(Part::Chunk(last)) };
         // A connection that has all of an announced length looks no further: that is no sign of a client gone.
         self.send(Part::End);
@@ -65,7 +73,65 @@ impl HttpCall {
     }
 
     pub fn is_disconnected(&self) -> bool {
-        self.answer.is_closed()
+        self.answer.parts.is_closed()
+    }
+
+    /// Whether the client keeps up with the body. What is sent to one that has gone is dropped, so there is room for it.
+    pub fn has_room(&self) -> bool {
+        self.is_disconnected() || self.answer.shared.backlog.has_room()
+    }
+}
+
+/// Where an answer's parts go.
+pub struct PartSender {
+    parts: mpsc::UnboundedSender<Part>,
+    shared: Arc<Shared>,
+}
+
+/// Where they come out. Whoever made them is told when the client has caught up, or has gone before the end.
+pub struct PartReceiver {
+    key: u64,
+    parts: mpsc::UnboundedReceiver<Part>,
+    shared: Arc<Shared>,
+    inbox: Arc<ControlInbox>,
+}
+
+#[derive(Default)]
+struct Shared {
+    backlog: Backlog,
+    has_ended: AtomicBool,
+}
+
+/// The way of one call's answer.
+pub fn answer_channel(key: u64, inbox: &Arc<ControlInbox>) -> (PartSender, PartReceiver) {
+    let (sender, parts) = mpsc::unbounded_channel();
+    let shared = Arc::<Shared>::default();
+    let sender = PartSender { parts: sender, shared: Arc::clone(&shared) };
+    (sender, PartReceiver { key, parts, shared, inbox: Arc::clone(inbox) })
+}
+
+impl PartReceiver {
+    pub async fn next(&mut self) -> Option<Part> {
+        poll_fn(|context| self.poll_next(context)).await
+    }
+
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Part>> {
+        let part = ready!(self.parts.poll_recv(context));
+        if let Some(Part::Chunk(chunk)) = &part {
+            if self.shared.backlog.remove(chunk.len()) {
+                self.inbox.tell(self.key);
+            }
+        }
+        Poll::Ready(part)
+    }
+}
+
+impl Drop for PartReceiver {
+    fn drop(&mut self) {
+        self.parts.close();
+        if !self.shared.has_ended.load(Ordering::SeqCst) {
+            self.inbox.tell(self.key);
+        }
     }
 }
 
@@ -116,10 +182,12 @@ impl ControlCall {
 #[derive(Default)]
 struct State {
     calls: VecDeque<ControlCall>,
+    news: Vec<u64>,
+    woken: bool,
     closed: bool,
 }
 
-/// Control calls waiting to be taken, in order.
+/// Control calls waiting to be taken, in order, and news of those that were.
 pub struct ControlInbox {
     max_calls: usize,
     state: Mutex<State>,
@@ -133,7 +201,7 @@ impl ControlInbox {
 
     /// Given back when the inbox is full or closed.
     pub fn push(&self, call: ControlCall) -> Result<(), ControlCall> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.lock();
         if state.closed || state.calls.len() >= self.max_calls {
             return Err(call);
         }
@@ -143,34 +211,62 @@ impl ControlInbox {
         Ok(())
     }
 
-    /// Waits until there is something; empty after the time and after `close`.
-    pub fn take(&self, max_items: usize, timeout: Duration) -> Vec<ControlCall> {
+    /// The client of this HTTP call has gone, or has caught up. Bounded by the calls that have no answer yet.
+    fn tell(&self, key: u64) {
+        let mut state = self.lock();
+        if !state.closed {
+            state.news.push(key);
+            drop(state);
+            self.arrived.notify_one();
+        }
+    }
+
+    /// Make one `take` return, the present one or the next.
+    pub fn wake(&self) {
+        self.lock().woken = true;
+        self.arrived.notify_one();
+    }
+
+    /// Up to `max_items` calls, and all news. Waits until there is something; empty after the time, `wake` and `close`.
+    pub fn take(&self, max_items: usize, timeout: Duration) -> (Vec<ControlCall>, Vec<u64>) {
         let deadline = Instant::now() + timeout;
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        while state.calls.is_empty() && !state.closed {
+        let mut state = self.lock();
+        while !state.has_for(max_items) {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;
             }
             state = self.arrived.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
+        state.woken = false;
         let count = max_items.min(state.calls.len());
         let taken: Vec<_> = state.calls.drain(..count).collect();
+        let news = std::mem::take(&mut state.news);
         let more = !state.calls.is_empty();
         drop(state);
         if more {
             self.arrived.notify_one();
         }
         // Nobody waits for the answer of those whose client went while they waited.
-        taken.into_iter().filter(|call| !call.has_gone()).collect()
+        (taken.into_iter().filter(|call| !call.has_gone()).collect(), news)
     }
 
     pub fn close(&self) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.lock();
         state.closed = true;
         let calls = std::mem::take(&mut state.calls);
         drop(state);
         self.arrived.notify_all();
         drop(calls);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn has_for(&self, max_items: usize) -> bool {
+        (max_items > 0 && !self.calls.is_empty()) || !self.news.is_empty() || self.woken || self.closed
     }
 }

@@ -22,6 +22,8 @@ pub enum Item {
     Call(Call),
     /// The key of a call taken earlier whose client has gone or whose deadline has passed.
     Cancelled(u64),
+    /// The key of a call taken earlier whose client has caught up: it had no room for more responses, and has it now.
+    Room(u64),
 }
 
 /// What `take` returns beside the items: owners of lent memory, to be dropped where that is allowed.
@@ -88,7 +90,8 @@ impl Inbox {
         }
         state.calls += 1;
         self.counters.waiting_calls.add(1);
-        let Some(attended) = state.routes.get_mut(&route) else {
+        // Calls without a route keep their order, so nobody may wait for them elsewhere.
+        let Some(attended) = state.routes.get_mut(&route).filter(|_| route != 0) else {
             state.items.push_back(Item::Call(call));
             self.ring(state);
             return Ok(());
@@ -145,10 +148,13 @@ impl Inbox {
         self.ring(state);
     }
 
-    pub(crate) fn push_cancelled(&self, key: u64) {
+    /// News of a call that was taken; they are bounded by those calls.
+    pub(crate) fn tell(&self, news: Item) {
         let mut state = self.lock();
-        state.items.push_back(Item::Cancelled(key));
-        self.ring(state);
+        if !state.closed {
+            state.items.push_back(news);
+            self.ring(state);
+        }
     }
 
     /// Lent memory that is not needed any more; its owner is dropped by the next thread that takes.

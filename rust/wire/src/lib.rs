@@ -3,6 +3,7 @@
 //! One request's way: `http` or `grpc` reads it, `tensor` decodes it, it becomes a `call::Call` in the `inbox`;
 //! whoever takes it answers with a `reply::Reply`, which the call's sink encodes and hands to its connection.
 
+pub mod backlog;
 pub mod budget;
 pub mod call;
 pub mod connections;

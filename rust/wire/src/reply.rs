@@ -42,19 +42,26 @@ impl Failure {
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), of_inference: false }
     }
+
+    /// The end came where exactly one response was due.
+    pub fn no_response(model: &str) -> Self {
+        Self::new(Code::INTERNAL, format!("model '{model}' ended its answer without a response"))
+    }
 }
 
 #[derive(Clone, Debug)]
 pub enum Reply {
     Ok(Response),
     Err(Failure),
+    /// The end of a decoupled model's responses, where none comes with it.
+    End,
 }
 
 impl Reply {
     pub fn is_final(&self) -> bool {
         match self {
             Self::Ok(response) => response.is_final,
-            Self::Err(_) => true,
+            Self::Err(_) | Self::End => true,
         }
     }
 }
@@ -65,4 +72,9 @@ impl Reply {
 /// once with a final reply, and not again after that. The peer may be gone: then the reply is dropped.
 pub trait ReplySink: Send + Sync {
     fn send(&self, request: &crate::call::Request, reply: Reply, wakes: &mut Wakes);
+
+    /// False while the peer is too far behind to be sent more.
+    fn has_room(&self) -> bool {
+        true
+    }
 }

@@ -1,4 +1,4 @@
-//! What Python published: who is ready, and where a model's calls may be waited for.
+//! What Python published: who is ready, where a model's calls may be waited for, and how they are answered.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,10 +8,12 @@ use tokio::sync::watch;
 /// An opaque key chosen by the publisher; 0 goes to `take` always.
 pub type Route = u64;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
     pub ready: bool,
     pub route: Route,
+    /// A request may get any number of responses.
+    pub decoupled: bool,
 }
 
 /// A published state; replaced as a whole.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::budget::Budget;
-use crate::call::Call;
+use crate::call::{Call, ParsedCall};
 use crate::connections::Connections;
 use crate::control::ControlInbox;
 use crate::counters::Counters;
@@ -75,6 +75,12 @@ impl Wire {
             let message = "the server has more requests waiting than it may hold, or is shutting down";
             refused.fail(Code::UNAVAILABLE, message, &mut Wakes::default());
         }
+    }
+
+    /// Whether a request gets any number of responses.
+    pub fn is_decoupled(&self, parsed: &ParsedCall) -> bool {
+        let entry = self.table.read().model(&parsed.model_name, &parsed.model_version);
+        entry.is_some_and(|entry| entry.decoupled)
     }
 
     /// At most one call is in flight, and whoever answers it has a core of its own.

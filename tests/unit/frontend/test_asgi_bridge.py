@@ -74,17 +74,53 @@ def test_a_disconnect_wakes_who_waits_for_it(log):
         seen.append((await receive())["type"])
 
     async def run():
-        call = FakeHttpCall()
-        task = asyncio.create_task(AsgiBridge({"http": app}, log, watch_s=0).serve(call))
-        for _ in range(10):
-            await asyncio.sleep(0)
+        call, bridge = FakeHttpCall(), AsgiBridge({"http": app}, log)
+        task = asyncio.create_task(bridge.serve(call))
+        await turns()
+        bridge.told([call.key])
+        await turns()
         assert seen == ["http.request"]
         assert not task.done()
         call.leave()
+        bridge.told([call.key + 1, call.key])
         await task
+        bridge.told([call.key])  # too late to matter
 
     asyncio.run(run())
     assert seen == ["http.request", "http.disconnect"]
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+def test_an_app_waits_for_a_slow_reader(log, leaves):
+    sent = []
+
+    async def app(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for piece in (b"1", b"2"):
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+            sent.append(piece)
+        await send({"type": "http.response.body"})
+
+    async def run():
+        call, bridge = FakeHttpCall(is_behind=True), AsgiBridge({"http": app}, log)
+        task = asyncio.create_task(bridge.serve(call))
+        await turns()
+        assert (call.answer, sent) == (b"1", [])
+        call.is_behind = False
+        if leaves:
+            call.leave()
+        bridge.told([call.key])
+        await task
+        assert (call.answer, sent) == ((b"1", [b"1"]) if leaves else (b"12", [b"1", b"2"]))
+
+    asyncio.run(run())
+    assert not log.errors
+
+
+async def turns():
+    """Let every task run until it waits."""
+    for _ in range(10):
+        await asyncio.sleep(0)
 
 
 @pytest.mark.parametrize("raises", [True, False])

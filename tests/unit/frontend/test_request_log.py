@@ -50,6 +50,15 @@ def test_a_request_and_its_answer(requests, kept):
     ]
 
 
+def test_the_answers_of_a_decoupled_model(requests, kept):
+    asked, outputs = request(), [Tensor.from_numpy("Y", SECRET)]
+    requests.answered([Reply(asked, outputs, final=False), Reply(asked, has_response=False)])
+    assert messages(kept) == [
+        "one of the answers to request 'abc' to model 'm' version 3: OK after 4000 us: outputs Y UINT32 [1,2] 8 bytes",
+        "end of the answers to request 'abc' to model 'm' version 3: OK after 4000 us",
+    ]
+
+
 def test_failures_are_told_without_their_sentence(requests, kept):
     requests.answered([Reply(request(), error=BackendError("value 3735928559 is not allowed"))])
     requests.refused("grpc", "m", "abc", Code.INVALID_ARGUMENT, 1_000_000)

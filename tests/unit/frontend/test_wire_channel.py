@@ -20,23 +20,29 @@ class Call:
 
 
 class Wire:
-    """Takes answers as the extension does: those before a malformed one are out, then it raises."""
+    """Takes answers as the extension does: all of them, or none if one is malformed."""
 
     def __init__(self):
         self.answered = {}
         self.failed = {}
+        self.ended = set()
 
     def reply_batch(self, replies):
-        for call, _, _, _, parameters, _ in replies:
+        for _, _, _, _, parameters, _ in replies:
             for value in (parameters or {}).values():
                 if isinstance(value, int) and value >= 2**64:
                     raise OverflowError("int too big to convert")
-            self.answered.setdefault(call.key, parameters)
+        for call, _, _, outputs, parameters, final in replies:
+            if call.key not in self.ended:
+                self.answered.setdefault(call.key, []).append((outputs, parameters))
+            if final:
+                self.ended.add(call.key)
 
     def fail_batch(self, failures):
         for call, code, message, *_ in failures:
             message.encode()
-            assert call.key not in self.answered
+            assert call.key not in self.ended
+            self.ended.add(call.key)
             self.failed[call.key] = (code, message)
 
 
@@ -78,3 +84,40 @@ def test_an_answer_that_cannot_be_sent_fails_alone(bad):
 def test_errors_reach_the_client_whatever_their_text():
     wire = sent(lambda request: Reply(request, error=BackendError("half a pair: \ud800")))
     assert wire.failed == {0: (Code.INTERNAL, "half a pair: \\ud800")}
+
+
+def streamed(*makers):
+    """The wire after the replies of one decoupled request, made by `makers`, were sent at once; and the request."""
+    wire = Wire()
+    channel = WireChannel(wire, lambda key: None, RequestLog(SilentLog()))
+    request = make_request(channel, token=Call(0))
+    channel.send([maker(request) for maker in makers])
+    return wire, request
+
+
+def one(parameters):
+    return lambda request: Reply(request, parameters=parameters, final=False)
+
+
+def end(request):
+    return Reply(request, has_response=False)
+
+
+def test_the_bare_end_has_no_outputs():
+    wire, request = streamed(one({"n": 1}), one({"n": 2}), end)
+    assert wire.answered == {0: [([], {"n": 1}), ([], {"n": 2}), (None, None)]}
+    assert not request.cancelled
+
+
+@pytest.mark.parametrize("last", [end, one({"n": 3})])
+def test_a_response_that_cannot_be_sent_ends_its_request_and_the_others_are_sent_once(last):
+    wire, request = streamed(one({"n": 1}), one({"n": 2**70}), last)
+    assert wire.answered == {0: [([], {"n": 1})]}
+    assert wire.failed[0][0] == Code.INTERNAL
+    assert request.cancelled, "its model is told that nobody wants more"
+
+
+def test_an_error_that_is_not_final_ends_its_request():
+    wire, request = streamed(lambda request: Reply(request, error=BackendError("boom"), final=False))
+    assert wire.failed == {0: (Code.INTERNAL, "boom")}
+    assert request.cancelled

@@ -72,6 +72,7 @@ class Loaded:
     live_instances: int
     route: int
     version_text: str
+    decoupled: bool = False
 
 
 def test_the_table_of_the_wire_has_every_version_and_the_default() -> None:
@@ -80,16 +81,16 @@ def test_the_table_of_the_wire_has_every_version_and_the_default() -> None:
             "m",
             versions={
                 1: VersionRecord(1, State.READY, loaded=Loaded(1, 11, "1")),
-                2: VersionRecord(2, State.READY, loaded=Loaded(0, 12, "2")),
+                2: VersionRecord(2, State.READY, loaded=Loaded(0, 12, "2", decoupled=True)),
                 3: VersionRecord(3, State.UNAVAILABLE, "broken"),
             },
         ),
         "unread": ModelRecord("unread", reason="no config"),
     }
     assert readiness_table(Directory.of(models)) == {
-        ("m", "1"): (True, 11),
-        ("m", "2"): (False, 12),
-        ("m", "3"): (False, 0),
-        ("m", ""): (False, 12),
-        ("unread", ""): (False, 0),
+        ("m", "1"): (True, 11, False),
+        ("m", "2"): (False, 12, True),
+        ("m", "3"): (False, 0, False),
+        ("m", ""): (False, 12, True),
+        ("unread", ""): (False, 0, False),
     }

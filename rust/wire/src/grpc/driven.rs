@@ -21,8 +21,8 @@ use crate::reply::Failure;
 use crate::status::Code;
 use crate::wire::Phase;
 
-/// Chunks that may wait for the client to read.
-const MAX_WAITING_CHUNKS: usize = 16;
+/// Chunks that may wait for the client to read, beside those that HTTP/2 holds. Others know how far a client is behind.
+const MAX_WAITING_CHUNKS: usize = 2;
 
 /// Where the future puts its messages.
 pub struct Out(mpsc::Sender<Bytes>);

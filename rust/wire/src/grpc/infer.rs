@@ -92,6 +92,7 @@ impl ReplySink for UnarySink {
         let outcome = match reply {
             Reply::Ok(response) => encode::unary(&response, &request.parsed.id),
             Reply::Err(failure) => Err(failure),
+            Reply::End => Err(Failure::no_response(&request.parsed.model_name)),
         };
         wakes.add(&self.courier, self.slot.fill(outcome));
     }

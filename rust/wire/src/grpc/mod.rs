@@ -1,8 +1,8 @@
 //! gRPC: one connection's calls read, dispatched by their path and answered.
 //!
 //! `listen` accepts connections; `service` takes one call by the path of its method: `health` answers from the published
-//! table, `infer` makes a `Call` of a `ModelInfer`, `stream` many of a `ModelStreamInfer`, `reflection` describes the
-//! services, `control` hands over everything else. `frame` reads messages (`compression` inflates them), `decode`
+//! table, `infer` makes a `Call` of a `ModelInfer`, `stream` many of a `ModelStreamInfer` (`outgoing` has their answers),
+//! `reflection` describes the services, `control` hands over everything else. `frame` reads messages (`compression` inflates them), `decode`
 //! turns them into calls, `encode` replies into messages, `answer` is what goes back, `driven` where that is a stream.
 
 pub mod answer;
@@ -18,6 +18,7 @@ pub mod infer;
 pub mod link;
 pub mod listen;
 pub mod messages;
+pub mod outgoing;
 pub mod reflection;
 pub mod service;
 pub mod stalled;

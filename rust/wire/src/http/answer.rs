@@ -9,10 +9,9 @@ use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_TYPE};
 use http::{HeaderValue, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
-use tokio::sync::mpsc;
 
 use crate::connections::Whole;
-use crate::control::Part;
+use crate::control::{Part, PartReceiver};
 use crate::in_hand::InHand;
 use crate::status::Code;
 
@@ -30,7 +29,7 @@ pub enum AnswerBody {
     /// A header and tensors, each written from where it lies.
     Pieces(VecDeque<Bytes>),
     /// Written by a control handler as it goes; a known length comes from its own header.
-    Parts(mpsc::UnboundedReceiver<Part>, (InHand, Whole)),
+    Parts(PartReceiver, (InHand, Whole)),
 }
 
 /// The peer sees the connection break instead of a body that looks whole.
@@ -86,12 +85,9 @@ impl Body for AnswerBody {
     }
 }
 
-fn poll_part(
-    parts: &mut mpsc::UnboundedReceiver<Part>,
-    context: &mut Context<'_>,
-) -> Poll<Option<Result<Frame<Bytes>, CutShort>>> {
+fn poll_part(parts: &mut PartReceiver, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, CutShort>>> {
     loop {
-        match std::task::ready!(parts.poll_recv(context)) {
+        match std::task::ready!(parts.poll_next(context)) {
             Some(Part::Chunk(bytes)) => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
             Some(Part::End) => return Poll::Ready(None),
             Some(Part::Head(_)) => {}

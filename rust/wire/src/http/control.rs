@@ -5,13 +5,13 @@ use http::header::{CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, TRANSFER_ENCODI
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Response};
 use hyper::body::Incoming;
-use tokio::sync::mpsc;
 
 use super::answer::{self, Answer, AnswerBody};
 use super::body;
 use super::service::Connection;
+use crate::call::next_key;
 use crate::connections::Whole;
-use crate::control::{ControlCall, Head, HttpCall, Part};
+use crate::control::{answer_channel, ControlCall, Head, HttpCall, Part, PartReceiver};
 use crate::in_hand::InHand;
 use crate::status::Code;
 
@@ -25,8 +25,10 @@ pub async fn control(connection: &Connection, mut head: Parts, body: Incoming) -
     if head.headers.remove(CONTENT_ENCODING).is_some() {
         head.headers.insert(CONTENT_LENGTH, HeaderValue::from(bytes.len()));
     }
-    let (sender, mut parts) = mpsc::unbounded_channel();
+    let key = next_key();
+    let (answer, mut parts) = answer_channel(key, &connection.wire.control);
     let call = HttpCall {
+        key,
         listener: connection.listener,
         path: head.uri.path().to_owned(),
         query: head.uri.query().unwrap_or_default().to_owned(),
@@ -35,19 +37,19 @@ pub async fn control(connection: &Connection, mut head: Parts, body: Incoming) -
         headers: head.headers,
         body: bytes,
         client: Some(connection.client),
-        answer: sender,
+        answer,
         permit,
     };
     if connection.wire.control.push(ControlCall::Http(call)).is_err() {
         return answer::error(Code::UNAVAILABLE, "the server has too many requests waiting, or is shutting down");
     }
-    match parts.recv().await {
+    match parts.next().await {
         Some(Part::Head(head)) => pass(head, parts, in_hand),
         _ => answer::error(Code::INTERNAL, "the request was lost inside the server"),
     }
 }
 
-fn pass(head: Head, parts: mpsc::UnboundedReceiver<Part>, in_hand: (InHand, Whole)) -> Answer {
+fn pass(head: Head, parts: PartReceiver, in_hand: (InHand, Whole)) -> Answer {
     let mut answer = Response::new(AnswerBody::Parts(parts, in_hand));
     *answer.status_mut() = http::StatusCode::from_u16(head.status).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
     for (name, value) in head.headers {

@@ -30,6 +30,7 @@ impl Encoded {
         match reply {
             Reply::Err(failure) => Self::of_failure(&failure),
             Reply::Ok(response) => Self::of_response(request, &response),
+            Reply::End => Self::of_failure(&Failure::no_response(&request.parsed.model_name)),
         }
     }
 

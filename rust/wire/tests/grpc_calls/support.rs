@@ -62,8 +62,8 @@ impl Running {
         let listen = Listen { address: "127.0.0.1".to_owned(), port: Some(0), reuse_port: false };
         let server = Arc::new(Server::new(Options { grpc: listen, ..options }));
         server.start().expect("a free port");
-        let ready = Entry { ready: true, route: 0 };
-        let loading = Entry { ready: false, route: 0 };
+        let ready = Entry { ready: true, ..Entry::default() };
+        let loading = Entry::default();
         let models = [("m", "", ready), ("m", "1", ready), ("loading", "", loading)];
         let models = models.map(|(name, version, entry)| (name.to_owned(), version.to_owned(), entry));
         server.wire.table.publish(Published::new(true, true, models));

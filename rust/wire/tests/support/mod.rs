@@ -29,7 +29,9 @@ pub fn start(change: impl FnOnce(&mut Options)) -> Server {
     change(&mut options);
     let server = Server::new(options);
     server.start().unwrap();
-    let entry = |name: &str, version: &str, ready, route| (name.to_owned(), version.to_owned(), Entry { ready, route });
+    let entry = |name: &str, version: &str, ready, route| {
+        (name.to_owned(), version.to_owned(), Entry { ready, route, ..Entry::default() })
+    };
     let entries = [entry("m", "", true, 7), entry("m", "1", true, 0), entry("cold", "", false, 0)];
     server.wire.publish(Published::new(true, false, entries));
     server

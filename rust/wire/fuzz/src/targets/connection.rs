@@ -73,7 +73,7 @@ fn start() -> Server {
     let listen = || Listen { address: "127.0.0.1".to_owned(), port: Some(0), reuse_port: false };
     let server = Server::new(Options { http: listen(), grpc: listen(), ..Options::default() });
     server.start().expect("free ports");
-    let ready = |version: &str| ("m".to_owned(), version.to_owned(), Entry { ready: true, route: 0 });
+    let ready = |version: &str| ("m".to_owned(), version.to_owned(), Entry { ready: true, ..Entry::default() });
     server.wire.publish(Published::new(true, true, [ready(""), ready("1")]));
     let (inbox, control) = (server.wire.inbox.clone(), server.wire.control.clone());
     std::thread::spawn(move || loop {
