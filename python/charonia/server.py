@@ -120,7 +120,7 @@ class Server:
                 self._timer,
                 self.engine,
                 self._on_death,
-                self._testing_aids.start_batching_at,
+                self._testing_aids.scheduling,
                 self.log,
                 self._metrics_options,
                 {f"gpu:{gpu.index}": gpu.uuid for gpu in self._gpus} if measures_gpus(options) else {},

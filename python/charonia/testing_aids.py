@@ -2,7 +2,8 @@
 
 | variable | effect |
 | --- | --- |
-| `TRITONSERVER_DELAY_SCHEDULER=n` | a dynamic batcher starts only when n requests are queued |
+| `TRITONSERVER_DELAY_SCHEDULER=n` | dynamic batchers and sequences start only when n requests are queued |
+| `TRITONSERVER_BACKLOG_DELAY_SCHEDULER=n` | `direct` sequences wait until n more are in the backlog |
 | `TRITONSERVER_SERVER_DELAY_GRPC_RESPONSE_SEC=s` | calls over gRPC that are no inference are answered s seconds late |
 """
 
@@ -10,26 +11,30 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from charonia.core.errors import InvalidArgumentError
+from charonia.scheduling.build import NO_AIDS, SchedulingAids
 
 
 @dataclass(frozen=True, slots=True)
 class TestingAids:
     """
     Attributes:
-        start_batching_at: how many requests a dynamic batcher waits for before its first batch; 0 for none.
+        scheduling: what batchers wait for before their first batch.
         grpc_answer_delay_s: how late the unary calls over gRPC are answered that are no inference.
     """
 
     __test__ = False  # not a test class, whatever its name looks like
 
-    start_batching_at: int = 0
+    scheduling: SchedulingAids = NO_AIDS
     grpc_answer_delay_s: int = 0
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> "TestingAids":
         """Raises InvalidArgumentError for a value that is no whole number."""
         return cls(
-            _whole_number(environment, "TRITONSERVER_DELAY_SCHEDULER"),
+            SchedulingAids(
+                _whole_number(environment, "TRITONSERVER_DELAY_SCHEDULER"),
+                _whole_number(environment, "TRITONSERVER_BACKLOG_DELAY_SCHEDULER"),
+            ),
             _whole_number(environment, "TRITONSERVER_SERVER_DELAY_GRPC_RESPONSE_SEC"),
         )
 

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 
 from charonia.backends.arranging import OutputArranger
 from charonia.core.clock import Clock
-from charonia.core.errors import BackendError, CharoniaError, UnsupportedError
+from charonia.core.errors import BackendError, CharoniaError
 from charonia.core.log import Log
-from charonia.core.request import NO_PARAMETERS, InferRequest, Parameter, Reply, ReplyChannel
+from charonia.core.request import NO_PARAMETERS, InferRequest, Parameter, Reply, ReplyChannel, not_iterative
 from charonia.core.tensor import Tensor
 from charonia.observe.stamps import Stamps
 from charonia.observe.statistics import ModelStatistics
@@ -39,6 +39,7 @@ class ExecutingBatch:
         self._output_start_ns = 0
         self._counted = False
         self._lock = threading.Lock()
+        self._sending = threading.Lock()
         self._outbox: list[Reply] = []
         self._rescheduled: set[InferRequest] = set()
         self._ready: threading.Event | None = None
@@ -80,15 +81,20 @@ class ExecutingBatch:
         request.turn.reschedule(request)
         self._rescheduled.add(request)
 
-    def fail(self, request: InferRequest, error: CharoniaError) -> None:
-        if request.settle():
-            self._post(Reply(request, error=error))
+    def fail(self, request: InferRequest, error: CharoniaError, final: bool = True) -> None:
+        if not final or request.settle():
+            self._post(Reply(request, error=error, final=final))
 
     def _post(self, reply: Reply) -> None:
-        with self._lock:
-            self._outbox.append(reply)
+        if not reply.request.is_padding:
+            with self._lock:
+                self._outbox.append(reply)
 
     def flush(self) -> None:
+        with self._sending:  # responses of one request must not overtake one another
+            self._send()
+
+    def _send(self) -> None:
         with self._lock:
             replies, self._outbox = self._outbox, []
         try:
@@ -142,13 +148,6 @@ class ExecutingBatch:
         self.flush()
         if error is not None:
             self.ready_for_next()
-
-
-def not_iterative(model_name: str) -> CharoniaError:
-    return UnsupportedError(
-        f"a request of model '{model_name}' can't be rescheduled: its configuration needs "
-        "sequence_batching { iterative_sequence: true }"
-    )
 
 
 def _forgotten(model_name: str) -> CharoniaError:

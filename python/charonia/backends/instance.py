@@ -53,6 +53,11 @@ class InstanceRunner:
         """Whether it can serve: its thread runs and its backend is well."""
         return self._thread.is_alive() and self.instance.healthy
 
+    @property
+    def ended(self) -> bool:
+        """It was started, and its thread is over."""
+        return self._thread.ident is not None and not self._thread.is_alive()
+
     def start(self) -> None:
         self._thread.start()
 

@@ -22,7 +22,7 @@ class Timing(Protocol):
 
 
 class Reply:
-    """One response, the error that ends the request, or its bare end. Error wins; then `has_response`.
+    """One response, an error in its place, or the bare end of the request. Error wins; then `has_response`.
 
     Attributes:
         final: False only for responses of decoupled models that are followed by others.

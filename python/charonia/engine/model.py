@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from charonia.backends.arranging import OutputArranger
-from charonia.backends.base import BackendInstance, BackendModel, InstanceSpec, MortalInstance
+from charonia.backends.base import BackendInstance, BackendModel, InstanceSpec, MortalInstance, SequenceListener
 from charonia.backends.instance import InstanceRunner
 from charonia.config.io import io_specs
 from charonia.core.clock import Clock
@@ -20,7 +20,7 @@ from charonia.observe.metrics_config import MetricsOptions
 from charonia.observe.statistics import ModelStatistics, new_statistics
 from charonia.pipelines.graph import NoModels, StepModels
 from charonia.scheduling.base import Scheduler
-from charonia.scheduling.build import build_scheduler
+from charonia.scheduling.build import NO_AIDS, SchedulingAids, build_scheduler
 from charonia.scheduling.ordering import ReplyOrder
 from charonia.scheduling.state import StateStore
 from charonia.scheduling.timer import Timer
@@ -38,7 +38,7 @@ class ModelServices:
     """What every model of a server shares.
 
     Attributes:
-        start_at: the testing aid described at QueuedScheduler.
+        aids: what test suites steer.
         metrics: which latencies are counted.
         gpu_uuids: by device ("gpu:0"), of the GPUs whose instances count by themselves.
         stopping: set once the server stops; what takes long looks at it.
@@ -49,7 +49,7 @@ class ModelServices:
     timer: Timer
     submitter: Submitter
     on_death: OnDeath
-    start_at: int = 0
+    aids: SchedulingAids = NO_AIDS
     log: Log = field(default_factory=SilentLog)
     metrics: MetricsOptions = field(default_factory=MetricsOptions)
     gpu_uuids: Mapping[str, str] = field(default_factory=dict)
@@ -106,6 +106,7 @@ class ModelVersion:
         self._retired = False
         self._closed = False
         self._on_closed = on_closed
+        self._leaving: list[InstanceRunner] = []  # not among `instances` any more, and not ended yet
         self._bell = bell
         self.scheduler = self._make_scheduler(states)
         keeps_order = config.dynamic_batching.preserve_ordering
@@ -125,7 +126,8 @@ class ModelVersion:
             services.submitter,
             self._bell,
             self._count_refusal,
-            services.start_at,
+            self._sequence_ended,
+            services.aids,
             states=states,
         )
 
@@ -167,13 +169,21 @@ class ModelVersion:
             leaving = [runner for runner in self.instances if runner not in kept]
             self.instances = (*kept, *added)
             self.config = config
+            self._leaving.extend(leaving)
+            self.scheduler.expect(added)
             for runner in added:  # under the lock, so that a stop finds them started
                 runner.start()
         if leaving:
             self.scheduler.dismiss(leaving)
-            for runner in leaving:
-                runner.join()
+            if not config.HasField("sequence_batching"):  # sequences may last for ever, and end where they began
+                for runner in leaving:
+                    runner.join()
+            self._forget_ended()
         return True
+
+    def _forget_ended(self) -> None:
+        with self._lock:
+            self._leaving = [runner for runner in self._leaving if not runner.ended]
 
     def _statistics_of(self, device: str) -> ModelStatistics:
         """Where the instances on `device` count: Triton's metrics tell GPUs apart."""
@@ -184,6 +194,7 @@ class ModelVersion:
 
     def start(self) -> None:
         """Let the instances pull."""
+        self.scheduler.expect(self.instances)
         for runner in self.instances:
             runner.start()
 
@@ -261,7 +272,7 @@ class ModelVersion:
         self.retire()
         self.scheduler.stop()
         deadline = time.monotonic() + timeout_s
-        ended = [runner.join(max(0.0, deadline - time.monotonic())) for runner in self.instances]
+        ended = [runner.join(max(0.0, deadline - time.monotonic())) for runner in (*self.instances, *self._leaving)]
         if all(ended):
             self._close()
         return all(ended)
@@ -272,6 +283,15 @@ class ModelVersion:
         if not closed:
             self._backend_model.close()
             self._on_closed()
+
+    def _sequence_ended(self, seat: object, correlation_id: int | str, reason: str) -> None:
+        if isinstance(seat, InstanceRunner) and isinstance(seat.instance, SequenceListener):
+            seat.instance.sequence_ended(correlation_id, reason)
+
+    def health_changed(self, runner: InstanceRunner) -> None:
+        """An instance of ours went down, or came back. From any thread."""
+        if not runner.instance.healthy:
+            self.scheduler.lost(runner)
 
     def _count_refusal(self, request: InferRequest, error: CharoniaError) -> None:
         self.statistics.record_failure(request, error.failure_reason, self._services.clock.now_ns())
@@ -291,7 +311,8 @@ def create_all(model: BackendModel, specs: Sequence[InstanceSpec]) -> list[Backe
     threads = [threading.Thread(target=create, args=(index,)) for index in range(1, len(specs))]
     for thread in threads:
         thread.start()
-    create(0)
+    if specs:
+        create(0)
     for thread in threads:
         thread.join()
     complete = [instance for instance in made if instance is not None]

@@ -89,6 +89,12 @@ class EnsembleScheduler:
     def next_batch(self, bell: Bell, seat: object) -> Sequence[InferRequest] | None:
         return None
 
+    def expect(self, seats: Iterable[object]) -> None:
+        """There are no instances."""
+
+    def lost(self, seat: object) -> None:
+        """There are no instances."""
+
     def dismiss(self, seats: Iterable[object]) -> None:
         """There are no instances."""
 

@@ -32,8 +32,6 @@ from charonia.repository.strays import is_like_config
 from charonia.repository.versions import VersionChoice, choose_versions
 from charonia.scheduling.state import initial_state
 
-_LATER = ("sequence_batching",)
-
 
 @dataclass(frozen=True, slots=True)
 class ModelReading:
@@ -110,7 +108,7 @@ def read_model(model: FoundModel, options: ConfigOptions) -> ModelReading:
     if hopeless is not None:  # no repository, or a folder that can't be read
         return ModelReading(model, _NOTHING, (), (replace(hopeless, severity=Severity.ERROR),))
     loaded = load_config(model.path, model.name, options)
-    findings = [*_of_config(model, loaded), *_of_later(loaded)]
+    findings = list(_of_config(model, loaded))
     choice = VersionChoice(())
     try:
         choice = choose_versions(loaded.config, model.versions)
@@ -129,13 +127,6 @@ def _of_config(model: FoundModel, loaded: LoadedConfig) -> Iterable[Finding]:
     for finding in loaded.findings:
         if model.versions or finding.path != "backend":
             yield finding
-
-
-def _of_later(loaded: LoadedConfig) -> Iterable[Finding]:
-    for section in _LATER:
-        if loaded.config.HasField(section):  # type: ignore[arg-type]
-            message = f"model '{loaded.config.name}' needs {section}, which this version of Charonia does not serve yet"
-            yield _at(loaded.places, Severity.ERROR, section, message)
 
 
 def _without_versions(model: FoundModel, loaded: LoadedConfig, error: CharoniaError) -> Finding:

@@ -31,6 +31,7 @@ from charonia.repository.scan import FoundModel
 from charonia.repository.source import ModelSource, change_between, with_new_instances
 from charonia.repository.steps import step_names
 from charonia.repository.turns import Turn
+from charonia.scheduling.bell import ConditionBell
 from charonia.scheduling.state import state_store
 
 NewBell = Callable[[], tuple[Bell, int]]
@@ -164,7 +165,8 @@ class ModelLoad:
         labels = read_labels(config, context.model_dir)
         samples = warmup_samples(config, context.model_dir)
         states = state_store(config, context.model_dir)
-        bell, route = parts.new_bell()
+        # The order of a sequence is kept by the one thread that takes what no idle instance takes itself.
+        bell, route = (ConditionBell(), 0) if config.HasField("sequence_batching") else parts.new_bell()
         model = ModelVersion(
             context.name,
             context.version,
@@ -191,9 +193,13 @@ class ModelLoad:
         """Instances that don't serve yet: listen to their health, and warm them up."""
         for runner in instances:
             if isinstance(runner.instance, MortalInstance):
-                runner.instance.health_changed = partial(self.parts.on_health, model)
+                runner.instance.health_changed = partial(self._on_health, model, runner)
             services = self.parts.services
             warm_up(runner.instance, model.config, samples, services.clock, self.parts.facts.log, services.stopping)
+
+    def _on_health(self, model: ModelVersion, runner: InstanceRunner) -> None:
+        model.health_changed(runner)
+        self.parts.on_health(model)
 
     def _hold_folder(self) -> Callable[[], None]:
         """Keep the files of a load request for one more version; gives what lets them go."""

@@ -25,6 +25,12 @@ class Scheduler(Protocol):
     def next_batch(self, bell: Bell, seat: object) -> Sequence[InferRequest] | None:
         """Block until the policy releases a batch for this instance; None after `stop` or after its `dismiss`."""
 
+    def expect(self, seats: Iterable[object]) -> None:
+        """These instances are about to pull. Called before the first `next_batch` of each."""
+
+    def lost(self, seat: object) -> None:
+        """The process of this instance died: what the model knew of its sequences is gone. From any thread."""
+
     def dismiss(self, seats: Iterable[object]) -> None:
         """These instances get no more batches: the next `next_batch` of each gives None, and is its last."""
 

@@ -4,12 +4,11 @@ Sources: Triton's model configuration documentation (dynamic batcher); the order
 dynamic batch scheduler.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from charonia.core.request import InferRequest
-from charonia.scheduling.queue import RequestQueue
 
 
 @dataclass(slots=True)
@@ -28,16 +27,26 @@ class Decision:
 NOTHING = Decision()
 
 
+class WaitingLine(Protocol):
+    """What a rule looks at."""
+
+    def waiting(self) -> Iterator[InferRequest]:
+        """Who may be served, in that order."""
+
+    def since_ns(self, requests: Sequence[InferRequest]) -> int:
+        """Since when the first of these (at least one) has been able to join a batch."""
+
+
 class BatchRule(Protocol):
     """Decides what an idle instance gets. Does not change the queue."""
 
-    def decide(self, queue: RequestQueue, now_ns: int) -> Decision: ...
+    def decide(self, queue: WaitingLine, now_ns: int) -> Decision: ...
 
 
 class OneByOne:
     """No batching: the oldest request of the most urgent level alone."""
 
-    def decide(self, queue: RequestQueue, now_ns: int) -> Decision:
+    def decide(self, queue: WaitingLine, now_ns: int) -> Decision:
         for request in queue.waiting():
             return Decision(batch=(request,))
         return NOTHING
@@ -59,11 +68,10 @@ class DynamicBatching:
         self._max_preferred = self._sorted_preferred[-1]
         self._delay_ns = max_queue_delay_us * 1000
 
-    def decide(self, queue: RequestQueue, now_ns: int) -> Decision:
+    def decide(self, queue: WaitingLine, now_ns: int) -> Decision:
         picked: list[InferRequest] = []
         rows = best = 0
         full = False
-        oldest_ns = now_ns
         shape_key: object = None
         for request in queue.waiting():
             size = request.batch_size
@@ -77,7 +85,6 @@ class DynamicBatching:
                 shape_key = request.shape_key
             picked.append(request)
             rows += size
-            oldest_ns = min(oldest_ns, request.queue_start_ns)
             if rows in self._preferred:
                 best = len(picked)
             if rows >= self._max_rows:
@@ -85,13 +92,14 @@ class DynamicBatching:
                 break
         if not picked:
             return NOTHING
-        overdue = self._delay_ns != 0 and now_ns - oldest_ns >= self._delay_ns
+        overdue_ns = queue.since_ns(picked) + self._delay_ns if self._delay_ns else 0
+        overdue = overdue_ns != 0 and now_ns >= overdue_ns
         if best and not overdue:
             return Decision(batch=picked[:best])
         if full or overdue or self._delay_ns == 0 or rows >= self._max_preferred:
             return Decision(batch=picked)
         return Decision(
-            wake_ns=oldest_ns + self._delay_ns,
+            wake_ns=overdue_ns,
             wake_rows=next(size for size in self._sorted_preferred if size > rows),
             shape_key=shape_key,
         )

@@ -146,6 +146,11 @@ class RequestQueue:
                     if request.queue is self._owner:
                         yield request
 
+    @staticmethod
+    def since_ns(requests: Sequence[InferRequest]) -> int:
+        """When the first of these was queued."""
+        return min(request.queue_start_ns for request in requests)
+
     def _drop_settled_front(self, line: deque[InferRequest]) -> None:
         while line and line[0].queue is not self._owner:
             line.popleft()

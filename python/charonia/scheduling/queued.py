@@ -15,7 +15,7 @@ from charonia.scheduling.timer import Timer
 Refused = Callable[[InferRequest, CharoniaError], None]
 
 # Later than any request may wait for others.
-_END_OF_TIME_NS = 2**63
+END_OF_TIME_NS = 2**63
 
 
 class QueuedScheduler:
@@ -137,7 +137,7 @@ class QueuedScheduler:
 
     def _released(self, now_ns: int) -> Decision:
         if self._hastened:
-            return self._rule.decide(self._queue, _END_OF_TIME_NS)
+            return self._rule.decide(self._queue, END_OF_TIME_NS)
         if self._start_at:
             if self._queue.count < self._start_at:
                 return Decision(wake_rows=0)
@@ -161,6 +161,12 @@ class QueuedScheduler:
             self._bell.ring()
         if removed:
             self._refuse(request, CancelledError(f"{request_prefix(request)}the request was cancelled while it waited"))
+
+    def expect(self, seats: Iterable[object]) -> None:
+        """Whoever pulls gets what waits: nothing is set aside for anybody."""
+
+    def lost(self, seat: object) -> None:
+        """No request here depends on what an instance knows."""
 
     def dismiss(self, seats: Iterable[object]) -> None:
         with self._lock:
