@@ -241,12 +241,14 @@ class Graph:
         return self._batched if model is None else model.config.max_batch_size > 0
 
     def _step(self, index: int, step: "Step", read: set[str], regions: Mapping[str, int]) -> StepPlan:
-        targets = tuple((name, self._numbers[tensor]) for name, tensor in step.output_map.items() if tensor in read)
+        targets = tuple(
+            (name, self._numbers[tensor]) for name, tensor in sorted(step.output_map.items()) if tensor in read
+        )
         return StepPlan(
             index,
             step.model_name,
             step.model_version if step.model_version > 0 else ANY_VERSION,
-            tuple(self._feed(index, name, tensor) for name, tensor in step.input_map.items()),
+            tuple(self._feed(index, name, tensor) for name, tensor in sorted(step.input_map.items())),
             targets,
             tuple(name for name, _ in targets),
             self._region_of(step, regions),
