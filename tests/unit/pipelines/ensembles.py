@@ -79,6 +79,7 @@ class Ensemble:
         )
         self.channel = KeptReplies()
         self.asked: list[InferRequest] = []
+        self.submitted: list[InferRequest] = []  # in the order in which they came
         self.refusal = None
 
     def submit(self, request):
@@ -88,6 +89,7 @@ class Ensemble:
             request.channel.send((Reply(request, error=error),))
             return
         self.asked.append(request)
+        self.submitted.append(request)
 
     def ask(self, requested=(), *, channel=None, rows=1, **options):
         """A request with each of its inputs, by name, filled with one value or given as an array; default IN=1."""
