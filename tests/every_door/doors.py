@@ -48,7 +48,10 @@ class InProcess:
     def __init__(self, server: Server):
         self._server = server
 
-    def infer(self, model, inputs, *, version="", outputs=(), parameters=None, id="", timeout_us=0, priority=0):
+    def infer(
+        self, model, inputs, *, version="", outputs=(), parameters=None, id="", timeout_us=0, priority=0, **sequence
+    ):
+        """`sequence` may have sequence_id, sequence_start and sequence_end."""
         try:
             handle = self._server.model(model, int(version) if version else None)
             found = handle.infer(
@@ -58,6 +61,7 @@ class InProcess:
                 request_id=id,
                 timeout_us=timeout_us,
                 priority=priority,
+                **sequence,
             )
             return Answer(found, str(handle.version), id)
         except CharoniaError as error:
@@ -74,7 +78,9 @@ class Network:
         self._module = client_module
         self._client = client_module.InferenceServerClient(address)
 
-    def infer(self, model, inputs, *, version="", outputs=(), parameters=None, id="", timeout_us=0, priority=0):
+    def infer(
+        self, model, inputs, *, version="", outputs=(), parameters=None, id="", timeout_us=0, priority=0, **sequence
+    ):
         tensors = [self._tensor(name, np.asarray(array)) for name, array in inputs.items()]
         wanted = [self._output(name) for name in outputs] or None
         try:
@@ -87,6 +93,7 @@ class Network:
                 timeout=timeout_us or None,
                 priority=priority,
                 parameters=parameters,
+                **sequence,
             )
         except InferenceServerException as error:
             raise RefusedError(self._code(error), error.message()) from error
