@@ -52,9 +52,14 @@ class Engine:
     def _find(self, request: InferRequest) -> ModelVersion:
         model = self._found(request)
         if model.decoupled and not request.takes_stream:
+            how = (
+                "use the 'decoupled=True' argument to the 'exec' or 'async_exec' calls"
+                if request.ancestors  # a Python model calls it: ensembles are decoupled where a step is
+                else "ask it by ModelStreamInfer, or by generate and generate_stream over HTTP"
+            )
             raise UnsupportedError(
                 f"model '{model.name}' is decoupled: a call with one answer doesn't support models with "
-                "decoupled transaction policy; ask it by ModelStreamInfer, or by generate and generate_stream over HTTP"
+                f"decoupled transaction policy; {how}"
             )
         if model.name in request.ancestors:
             way = " → ".join((*request.ancestors, model.name))
