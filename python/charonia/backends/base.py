@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from charonia.config.findings import Completion
 from charonia.config.places import NO_PLACES, Places
+from charonia.core.clock import Clock, MonotonicClock
 from charonia.core.errors import CharoniaError
 from charonia.core.log import Log, SilentLog
 from charonia.core.protocols import OtherModels, Submitter
@@ -66,8 +67,8 @@ class Batch(Protocol):
             UnsupportedError: the model's sequences are not iterative; the request is still the batch's.
         """
 
-    def fail(self, request: InferRequest, error: CharoniaError) -> None:
-        """Answer one request with an error."""
+    def fail(self, request: InferRequest, error: CharoniaError, final: bool = True) -> None:
+        """Answer one request with an error, or send one as one of several responses (decoupled models)."""
 
     def flush(self) -> None:
         """Count statistics and send what was answered. Called for the backend when `start` returns; a backend that
@@ -126,6 +127,7 @@ class ServerFacts:
     """What reaches backends of the server.
 
     Attributes:
+        clock: what the arrivals of requests are counted in.
         submitter, models: the way to other models, for models that call them or have them loaded; None where nothing
             is served (`charonia check`).
     """
@@ -137,6 +139,7 @@ class ServerFacts:
     custom_metrics: CustomMetrics = field(default_factory=CustomMetrics)
     submitter: Submitter | None = None
     models: OtherModels | None = None
+    clock: Clock = field(default_factory=MonotonicClock)
 
 
 class BackendInstance(Protocol):

@@ -1,5 +1,6 @@
 """A batch for tests of backends: keeps what the backend answers."""
 
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,18 +13,28 @@ from charonia.testing.requests import KeptReplies
 
 
 class KeptBatch:
-    """Implements `backends.base.Batch`. `answers` are in the order of the requests, None where there is none yet.
+    """Implements `backends.base.Batch`. `replies` has what came for each request, in order.
 
     Outputs are kept as copies, made at `flush` like the wire does, unless `keep_lent`: then as the backend gave them.
     """
 
     def __init__(self, requests: Sequence[InferRequest], *, keep_lent: bool = False) -> None:
         self.requests = requests
-        self.answers: list[Reply | None] = [None] * len(requests)
+        self.replies: list[list[Reply]] = [[] for _ in requests]
         self.stamps: list[str] = []
+        self.responses: list[list[Reply]] = [[] for _ in requests]
         self.rescheduled: list[InferRequest] = []
+        self.held = False
         self.flushes = 0
+        self.held = False
         self._keep_lent = keep_lent
+        self._changed = threading.Condition()
+        self._changed = threading.Condition()
+
+    @property
+    def answers(self) -> list[Reply | None]:
+        """The last reply to each request, None where it has not come yet."""
+        return [replies[-1] if replies and replies[-1].final else None for replies in self.replies]
 
     def inputs_ready(self) -> None:
         self.stamps.append("inputs")
@@ -46,17 +57,18 @@ class KeptBatch:
     def reschedule(self, request: InferRequest) -> None:
         self.rescheduled.append(request)
 
-    def fail(self, request: InferRequest, error: CharoniaError) -> None:
-        self._keep(Reply(request, error=error))
+    def fail(self, request: InferRequest, error: CharoniaError, final: bool = True) -> None:
+        self._keep(Reply(request, error=error, final=final))
 
     def flush(self) -> None:
         self.flushes += 1
-        for answer in self.answers:
-            if answer is not None and not self._keep_lent:
-                answer.outputs = [_copied(tensor) for tensor in answer.outputs]
+        for reply in [reply for replies in self.replies for reply in replies]:
+            if not self._keep_lent:
+                reply.outputs = [_copied(tensor) for tensor in reply.outputs]
 
     def ready_for_next(self) -> None: ...
-    def hold(self) -> None: ...
+    def hold(self) -> None:
+        self.held = True
 
     def run(self, instance: Any) -> "KeptBatch":
         """Have the instance execute this batch, as its thread would."""
@@ -66,7 +78,7 @@ class KeptBatch:
         except CharoniaError as raised:
             error = raised
         for request, answer in zip(self.requests, list(self.answers), strict=True):
-            if answer is None:
+            if answer is None and not (self.held or request in self.rescheduled):
                 self.fail(request, error or BackendError("the backend did not answer"))
         self.flush()
         return self
@@ -84,10 +96,19 @@ class KeptBatch:
         assert answer.error is not None, f"no error, but {answer.outputs}"
         return answer.error
 
+    def wait(self) -> "KeptBatch":
+        """Until the last reply to each request has come."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: None not in self.answers, 20), f"no end: {self.replies}"
+        return self
+
     def _keep(self, reply: Reply) -> None:
         index = next(number for number, request in enumerate(self.requests) if request is reply.request)
-        assert self.answers[index] is None, "answered twice"
-        self.answers[index] = reply
+        with self._changed:
+            if reply.final and not reply.request.settle():
+                return
+            self.replies[index].append(reply)
+            self._changed.notify_all()
 
 
 def make_batch(*rows: Mapping[str, Any], keep_lent: bool = False, **options: Any) -> KeptBatch:

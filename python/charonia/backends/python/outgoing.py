@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from weakref import WeakSet
 
 from charonia.backends.python.results import error_code
@@ -11,7 +11,6 @@ from charonia.core.errors import BackendError, CharoniaError, UnavailableError
 from charonia.core.protocols import Submitter
 from charonia.core.request import (
     ANY_VERSION,
-    NO_PARAMETERS,
     Flow,
     InferRequest,
     Parameter,
@@ -43,7 +42,7 @@ class CallDescription:
     flags: int = 0
     timeout_us: int = 0
     priority: int = 0
-    parameters: Mapping[str, Parameter] = NO_PARAMETERS
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
     requested_outputs: tuple[str, ...] = ()
     decoupled: bool = False
     ancestors: tuple[str, ...] = ()
