@@ -6,19 +6,28 @@
 Importing this package is cheap: the rest is imported with the first name that is used.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
-__all__ = ["Model", "Server", "__version__"]
+__all__ = ["Answer", "Model", "Sequence", "Server", "__version__"]
 
 if TYPE_CHECKING:
-    from charonia.api import Model, Server
+    from charonia.api import Server
+    from charonia.api_model import Answer, Model
+    from charonia.api_sequence import Sequence
+
+_HOMES = {
+    "Answer": "charonia.api_model",
+    "Model": "charonia.api_model",
+    "Sequence": "charonia.api_sequence",
+    "Server": "charonia.api",
+}
 
 
 def __getattr__(name: str) -> object:
-    if name in ("Model", "Server"):
-        from charonia import api
-
-        return getattr(api, name)
+    module = _HOMES.get(name)
+    if module is not None:
+        return getattr(import_module(module), name)
     raise AttributeError(f"module 'charonia' has no attribute {name!r}")

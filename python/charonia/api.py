@@ -3,26 +3,21 @@
 with charonia.Server(model_repository="models") as server:
     outputs = server.model("m").infer(INPUT=array)
     outputs = await server.model("m", version=1).infer_async(INPUT=array)
+    for outputs in server.model("llm").stream(PROMPT="Once upon a time"):
+        ...
+    with server.model("vad").sequence() as sequence:
+        outputs = sequence.infer(AUDIO=chunk)
 """
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
-from charonia.control.metadata import Metadata, ModelMetadata
-from charonia.control.statistics import Statistics, StatisticsRecord
-from charonia.core.datatypes import BYTES, DATATYPES
-from charonia.core.errors import CharoniaError, InvalidArgumentError, UnavailableError
+from charonia.api_model import Model
+from charonia.core.errors import InvalidArgumentError, UnavailableError
 from charonia.core.overrides import LoadOverrides
-from charonia.core.request import ANY_VERSION, NO_PARAMETERS, Parameter
-from charonia.core.tensor import Tensor
-from charonia.engine.inproc import InferResult, ResultFuture
-from charonia.engine.model import ModelVersion
+from charonia.core.request import ANY_VERSION
 from charonia.frontend.mounts import NO_MOUNTS, check_mounts
 from charonia.options import ServerOptions
 from charonia.server import Server as ServerParts
@@ -30,12 +25,8 @@ from charonia.server import Server as ServerParts
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-    from charonia.config.schema import ModelConfig
 
 AnyPath = str | PathLike[str]
-Array = NDArray[Any]
-Outputs = dict[str, Array]
-_NO_INPUTS: Mapping[str, ArrayLike] = {}
 _NO_FILES: Mapping[str, bytes] = {}
 # In your own process the log shows warnings and errors, and a listener opens when its port is named.
 _QUIET: Mapping[str, object] = {"log_info": False}
@@ -160,166 +151,6 @@ class Server:
         return model
 
 
-class Model:
-    """One model of an embedded server."""
-
-    def __init__(self, parts: ServerParts, name: str, version: int) -> None:
-        self._parts = parts
-        self.name = name
-        self._version = version
-
-    def __repr__(self) -> str:
-        version = "" if self._version == ANY_VERSION else f", version={self._version}"
-        return f"Model({self.name!r}{version})"
-
-    @property
-    def loaded(self) -> ModelVersion:
-        """The engine's record of the version that serves now. Raises NotFoundError once it is gone."""
-        return self._parts.models.find(self.name, self._version)
-
-    @property
-    def version(self) -> int:
-        """The version that serves now."""
-        return self.loaded.version
-
-    @property
-    def ready(self) -> bool:
-        try:
-            return self.loaded.live_instances > 0
-        except CharoniaError:
-            return False
-
-    @property
-    def metadata(self) -> ModelMetadata:
-        """Names, datatypes and shapes of inputs and outputs, as the protocol shows them."""
-        return Metadata(self._parts, lambda: self._parts.models).model(self.name, self._version)
-
-    @property
-    def config(self) -> "ModelConfig":
-        """The completed configuration, a protobuf message. Treat it as read-only."""
-        return self.loaded.config
-
-    def statistics(self) -> StatisticsRecord:
-        """What this version has counted since it was loaded."""
-        (record,) = Statistics(lambda: self._parts.models).read(self.name, self.version)
-        return record
-
-    def infer(
-        self,
-        inputs: Mapping[str, ArrayLike] = _NO_INPUTS,
-        /,
-        *,
-        outputs: Sequence[str] = (),
-        parameters: Mapping[str, Parameter] = NO_PARAMETERS,
-        request_id: str = "",
-        priority: int = 0,
-        timeout_us: int = 0,
-        timeout_s: float | None = None,
-        **arrays: ArrayLike,
-    ) -> Outputs:
-        """Run one inference and wait for it.
-
-        Args:
-            inputs: arrays by input name, for names that are no Python identifiers; added to the keywords. An array
-                has the batch dimension where the model batches. BYTES inputs are arrays of bytes or str.
-            outputs: which outputs to give, all when empty.
-            parameters: for the model, beside its inputs.
-            request_id: what messages and the model know the request by.
-            priority: 1 for the most urgent level of a model that has levels; 0 for its default.
-            timeout_us: how long it may wait for an instance, in microseconds, where the model's queue policy allows
-                requests to say so; 0 for what the policy says.
-            timeout_s: how long to wait for the answer; the request is cancelled then.
-
-        Returns:
-            Arrays by output name, yours to change. BYTES outputs are arrays of `bytes` objects.
-
-        Raises:
-            CharoniaError: as a client would get it.
-            TimeoutError: not done within `timeout_s`.
-        """
-        future = self.submit(
-            {**inputs, **arrays},
-            outputs=outputs,
-            parameters=parameters,
-            request_id=request_id,
-            priority=priority,
-            timeout_us=timeout_us,
-        )
-        try:
-            return _arrays(future.result(timeout_s))
-        except TimeoutError:
-            future.cancel()
-            raise
-
-    async def infer_async(
-        self,
-        inputs: Mapping[str, ArrayLike] = _NO_INPUTS,
-        /,
-        *,
-        outputs: Sequence[str] = (),
-        parameters: Mapping[str, Parameter] = NO_PARAMETERS,
-        request_id: str = "",
-        priority: int = 0,
-        timeout_us: int = 0,
-        **arrays: ArrayLike,
-    ) -> Outputs:
-        """As `infer`, without blocking the event loop. Cancelling the task cancels the request."""
-        future = self.submit(
-            {**inputs, **arrays},
-            outputs=outputs,
-            parameters=parameters,
-            request_id=request_id,
-            priority=priority,
-            timeout_us=timeout_us,
-        )
-        return _arrays(await asyncio.wrap_future(future))
-
-    def submit(
-        self,
-        inputs: Mapping[str, ArrayLike],
-        *,
-        outputs: Sequence[str] = (),
-        parameters: Mapping[str, Parameter] = NO_PARAMETERS,
-        request_id: str = "",
-        priority: int = 0,
-        timeout_us: int = 0,
-    ) -> ResultFuture:
-        """Start one inference. The arrays must not change until the future is done."""
-        model = self.loaded
-        datatypes = {spec.name: spec.datatype for spec in model.inputs}
-        tensors = [_tensor(name, array, datatypes.get(name, "")) for name, array in inputs.items()]
-        return self._parts.client.submit(
-            self.name,
-            tensors,
-            version=self._version,
-            id=request_id,
-            outputs=outputs,
-            parameters=parameters,
-            priority=priority,
-            timeout_us=timeout_us,
-        )
-
-
 def _checked(options: ServerOptions, mount: Mapping[str, "ASGIApp"]) -> ServerParts:
     options.check()
     return ServerParts(options, mounts=mount)
-
-
-def _arrays(result: InferResult) -> Outputs:
-    return {name: _writable(tensor.numpy()) for name, tensor in result.outputs.items()}
-
-
-def _writable(array: Array) -> Array:
-    return array if array.flags.writeable else array.copy()
-
-
-def _tensor(name: str, value: ArrayLike, datatype: str) -> Tensor:
-    """Arrays keep their dtype, so that a wrong one is told; lists and numbers take the model's."""
-    if isinstance(value, np.ndarray):
-        return Tensor.from_numpy(name, value)
-    known = DATATYPES.get(datatype)
-    try:
-        array = np.asarray(value, dtype=known.numpy if known is not None and datatype != BYTES else None)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidArgumentError(f"input '{name}' can't be made {datatype or 'an array'}: {error}") from None
-    return Tensor.from_numpy(name, array)

@@ -263,6 +263,7 @@ class Server:
         unloading_s = max(_UNLOAD_S, self.time_to_stop_s) if in_time else 0.0
         unloaded = self.lifecycle.stop(unloading_s, self.time_to_stop_s)
         flushed = self._doors.close(in_time and unloaded) if self._doors is not None else True
+        self.client.close()
         self._timer.stop()
         if self._poller is not None:
             self._poller.join(_POLL_S)

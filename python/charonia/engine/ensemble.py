@@ -1,6 +1,7 @@
 """An ensemble as a model version: its scheduler sends requests to the models of its steps, and it has no instances."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from charonia.backends.base import BackendInstance, InstanceSpec
@@ -53,6 +54,13 @@ class EnsembleVersion(ModelVersion):
             return int(all(models.find(*step).live_instances for step in self.needs))
         except CharoniaError:
             return 0
+
+    def end_sequence(self, correlation_id: int | str) -> None:
+        """Of each step: its model has the sequence under the same id."""
+        models = self._services.directory()
+        for step in self.needs:
+            with suppress(CharoniaError):
+                models.find(*step).end_sequence(correlation_id)
 
 
 class _NoBackend:

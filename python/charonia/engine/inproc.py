@@ -1,13 +1,46 @@
 """Inference from the same process: the engine without ports."""
 
-from collections.abc import Mapping, Sequence
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+from typing import Generic, Self, TypeVar
 
 from charonia.core.clock import Clock
 from charonia.core.protocols import Submitter
-from charonia.core.request import ANY_VERSION, NO_PARAMETERS, InferRequest, Parameter, Reply
+from charonia.core.reply_queue import ReplyQueue
+from charonia.core.request import ANY_VERSION, NO_PARAMETERS, Flow, InferRequest, Parameter, Reply, ReplyChannel
 from charonia.core.tensor import Tensor
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class InferOptions:
+    """What a request says beside its inputs.
+
+    Attributes:
+        version: ANY_VERSION for the server's choice.
+        outputs: names of the outputs wanted, empty for all.
+        timeout_us: the request's queue time-out in microseconds, where the model allows one.
+        correlation_id: of the sequence that it belongs to, 0 or "" for none.
+        flags: SEQUENCE_START and SEQUENCE_END.
+    """
+
+    version: int = ANY_VERSION
+    id: str = ""
+    outputs: Sequence[str] = ()
+    parameters: Mapping[str, Parameter] = field(default_factory=lambda: NO_PARAMETERS)
+    priority: int = 0
+    timeout_us: int = 0
+    correlation_id: int | str = 0
+    flags: int = 0
+
+
+NO_OPTIONS = InferOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +53,15 @@ class InferResult:
     outputs: Mapping[str, Tensor]
     parameters: Mapping[str, Parameter]
 
+    @classmethod
+    def of(cls, reply: Reply) -> Self:
+        request = reply.request
+        outputs = {tensor.name: tensor.to_owned() for tensor in reply.outputs}
+        return cls(request.model_name, request.version, request.id, outputs, reply.parameters)
+
 
 class ResultFuture(Future[InferResult]):
-    """The answer to come. `cancel` takes the request out of the queue; one that is executed is not stopped."""
+    """The answer to come. `cancel` takes the request out of the queue, and tells the model that is executing it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -46,56 +85,200 @@ class ResultFuture(Future[InferResult]):
                 if reply.error is not None:
                     self.set_exception(reply.error)
                 else:
-                    self.set_result(_result(reply))
+                    self.set_result(InferResult.of(reply))
             except InvalidStateError:
                 return  # cancelled since we looked
 
 
-def _result(reply: Reply) -> InferResult:
-    request = reply.request
-    outputs = {tensor.name: tensor.to_owned() for tensor in reply.outputs}
-    return InferResult(request.model_name, request.version, request.id, outputs, reply.parameters)
+class ResponseStream(Generic[T]):
+    """The responses to one request, as they come: iterate with `for`, or with `async for`.
+
+    The model waits while too many responses are unread. An error of the model is raised where its response would have
+    come. Who leaves early ends the request: by `cancel`, by leaving a `with` block, or by dropping the stream.
+    """
+
+    def __init__(
+        self,
+        request: InferRequest,
+        replies: ReplyQueue,
+        convert: Callable[[InferResult], T],
+        timeout_s: float | None,
+        leavers: "Leavers",
+    ) -> None:
+        self._request = request
+        self._replies = replies
+        self._convert = convert
+        self._timeout_s = timeout_s
+        self._leavers = leavers
+        self._taken: deque[Reply] = deque()
+        self._over = False
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> T:
+        """
+        Raises:
+            CharoniaError: as a client would get it.
+            TimeoutError: no response within `timeout_s`; the request is cancelled.
+        """
+        while not self._at_end():
+            if not self._taken:
+                self._arrived(self._replies.wait(self._timeout_s))
+            elif (reply := self._taken.popleft()).has_response:
+                return self._item(reply)
+        raise StopIteration
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> T:
+        """Raises as `__next__`."""
+        while not self._at_end():
+            if not self._taken:
+                self._arrived(await self._wait_async())
+            elif (reply := self._taken.popleft()).has_response:
+                return self._item(reply)
+        raise StopAsyncIteration
+
+    async def _wait_async(self) -> Sequence[Reply]:
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                return await self._replies.wait_async()
+        except TimeoutError:
+            return ()
+
+    def _at_end(self) -> bool:
+        return self._over and not self._taken
+
+    def _arrived(self, replies: Sequence[Reply]) -> None:
+        """What a wait gave: nothing after `cancel`, or when the time is over."""
+        if replies:
+            self._taken.extend(replies)
+            self._over = replies[-1].final
+        elif not self._over:
+            self.cancel()
+            raise TimeoutError(f"model '{self._request.model_name}' gave no response within {self._timeout_s} s")
+
+    def _item(self, reply: Reply) -> T:
+        if reply.error is not None:
+            raise reply.error
+        return self._convert(InferResult.of(reply))
+
+    def cancel(self) -> None:
+        """End the request: no more responses will come. May be called by any thread, also after the end."""
+        self._over = True
+        self._taken.clear()
+        if not self._request.settled and not self._request.cancelled:
+            self._request.cancel()
+        self._replies.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.cancel()
+
+    def __del__(self) -> None:
+        if not self._request.settled:
+            self._leavers.cancel(self._request, self._replies)
+
+
+class Leavers:
+    """Ends requests whose stream was dropped.
+
+    The garbage collector may find that out anywhere, also in a thread that holds a lock of ours: so it only leaves the
+    request here, and a thread of its own, which is there from the first such request on, cancels it.
+    """
+
+    def __init__(self) -> None:
+        self._left: SimpleQueue[tuple[InferRequest, ReplyQueue] | None] = SimpleQueue()  # its `put` may be interrupted
+        self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()
+
+    def start(self) -> None:
+        """Called before the first stream is made."""
+        with self._starting:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="leavers", daemon=True)
+                self._thread.start()
+
+    def cancel(self, request: InferRequest, replies: ReplyQueue) -> None:
+        self._left.put((request, replies))
+
+    def close(self) -> None:
+        if self._thread is not None:
+            self._left.put(None)
+            self._thread.join()
+
+    def _run(self) -> None:
+        while (left := self._left.get()) is not None:
+            request, replies = left
+            request.cancel()
+            replies.close()
+            del request, replies, left
 
 
 class InprocClient:
-    """Submits requests and gives futures."""
+    """Submits requests; gives futures of one answer, or streams of answers. `close` it after the last request."""
 
     def __init__(self, submitter: Submitter, clock: Clock) -> None:
         self._submitter = submitter
         self._clock = clock
+        self._leavers = Leavers()
 
-    def submit(
+    def submit(self, model_name: str, inputs: Sequence[Tensor], options: InferOptions = NO_OPTIONS) -> ResultFuture:
+        """Start one inference. Input memory must not change until the future is done."""
+        future = ResultFuture()
+        request = future.request = self._request(model_name, inputs, options, future)
+        self._submitter.submit(request)
+        return future
+
+    def stream(
         self,
         model_name: str,
         inputs: Sequence[Tensor],
-        *,
-        version: int = ANY_VERSION,
-        id: str = "",
-        outputs: Sequence[str] = (),
-        parameters: Mapping[str, Parameter] = NO_PARAMETERS,
-        priority: int = 0,
-        timeout_us: int = 0,
-    ) -> ResultFuture:
-        """Start one inference. Input memory must not change until the future is done.
+        convert: Callable[[InferResult], T],
+        options: InferOptions = NO_OPTIONS,
+        timeout_s: float | None = None,
+    ) -> ResponseStream[T]:
+        """Start one inference with any number of answers. Input memory must not change until the stream has ended.
 
         Args:
-            version: ANY_VERSION for the server's choice.
-            outputs: names of the outputs wanted, empty for all.
-            timeout_us: the request's queue time-out in microseconds, where the model allows one.
+            convert: makes what the stream gives of each answer.
+            timeout_s: how long to wait for each.
         """
-        future = ResultFuture()
-        request = InferRequest(
-            model_name,
-            version,
-            {tensor.name: tensor for tensor in inputs},
-            future,
-            self._clock.now_ns(),
-            id=id,
-            requested_outputs=tuple(outputs),
-            parameters=parameters,
-            priority=priority,
-            timeout_us=timeout_us,
-        )
-        future.request = request
+        self._leavers.start()
+        replies = ReplyQueue()
+        request = self._request(model_name, inputs, options, replies, replies)
+        stream = ResponseStream(request, replies, convert, timeout_s, self._leavers)
         self._submitter.submit(request)
-        return future
+        return stream
+
+    def close(self) -> None:
+        self._leavers.close()
+
+    def _request(
+        self,
+        model_name: str,
+        inputs: Sequence[Tensor],
+        options: InferOptions,
+        channel: ReplyChannel,
+        flow: Flow | None = None,
+    ) -> InferRequest:
+        return InferRequest(
+            model_name,
+            options.version,
+            {tensor.name: tensor for tensor in inputs},
+            channel,
+            self._clock.now_ns(),
+            id=options.id,
+            requested_outputs=tuple(options.outputs),
+            parameters=options.parameters,
+            priority=options.priority,
+            timeout_us=options.timeout_us,
+            correlation_id=options.correlation_id,
+            flags=options.flags,
+            takes_stream=flow is not None,
+            flow=flow,
+        )

@@ -19,7 +19,7 @@ from charonia.engine.checks import RequestCheck
 from charonia.observe.metrics_config import MetricsOptions
 from charonia.observe.statistics import ModelStatistics, new_statistics
 from charonia.pipelines.graph import NoModels, StepModels
-from charonia.scheduling.base import Scheduler
+from charonia.scheduling.base import Scheduler, SequenceEnder
 from charonia.scheduling.build import NO_AIDS, SchedulingAids, build_scheduler
 from charonia.scheduling.ordering import ReplyOrder
 from charonia.scheduling.state import StateStore
@@ -237,6 +237,11 @@ class ModelVersion:
             self.scheduler.enqueue(request)
         else:
             self._order.enqueue(request, self.scheduler.enqueue)
+
+    def end_sequence(self, correlation_id: int | str) -> None:
+        """Nobody goes on with this sequence: its slot is freed and its state forgotten. An unknown one is no error."""
+        if isinstance(self.scheduler, SequenceEnder):
+            self.scheduler.end_sequence(correlation_id)
 
     def release(self) -> None:
         """One request of ours is settled."""

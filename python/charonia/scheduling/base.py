@@ -5,7 +5,7 @@ because it was cancelled or timed out; then whoever called `next_batch`.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from charonia.core.protocols import Bell
 from charonia.core.request import InferRequest
@@ -46,3 +46,11 @@ class Scheduler(Protocol):
 
     def stop(self) -> None:
         """Settle what waits with UnavailableError, and end every `next_batch`."""
+
+
+@runtime_checkable
+class SequenceEnder(Protocol):
+    """A scheduler of sequences, which may be ended from outside."""
+
+    def end_sequence(self, correlation_id: int | str) -> None:
+        """Nobody goes on with this sequence: it ends as if it were cancelled. An unknown one is no error."""
