@@ -35,7 +35,7 @@ class ModelCalls:
 
     @contextmanager
     def during(self, turn: Turn | None) -> Iterator["ModelCalls"]:
-        """The calls of a model that is loaded in this block: what it waits for, the operation of this turn waits for."""
+        """The calls of a model that is loaded in this block: what it waits for, this turn waits for."""
         calls = ModelCalls(self._control, self._directory)
         calls._turn = turn
         try:

@@ -97,7 +97,7 @@ class Turns:
         for name in turn.names:
             if self._leads_to(outer, self._queues.get(name, ())):
                 raise InvalidArgumentError(
-                    f"model '{name}' can't be loaded or unloaded from here: an operation on '{name}' waits for this one. "
+                    f"model '{name}' can't be loaded or unloaded from here: an operation on it waits for this one. "
                     "While a model is being loaded, it can't load or unload itself, nor what is loaded together with it"
                 )
 
