@@ -63,6 +63,11 @@ class SequenceScheduler:
     def pending_count(self) -> int:
         return self._table.pending
 
+    @property
+    def sequence_count(self) -> int:
+        """Sequences of which something waits, is executed, or may still come."""
+        return self._table.count
+
     def enqueue(self, request: InferRequest) -> None:
         """As in the protocol.
 
@@ -141,6 +146,12 @@ class SequenceScheduler:
     def cancel_sequence(self, sequence: LiveSequence) -> None:
         with self._lock:
             self._table.cancel(sequence, self._clock.now_ns())
+        self._tell()
+
+    def end_sequence(self, correlation_id: int | str) -> None:
+        """See `scheduling.base.SequenceEnder`."""
+        with self._lock:
+            self._table.end(correlation_id, self._clock.now_ns())
         self._tell()
 
     def expect(self, seats: Iterable[object]) -> None:

@@ -44,7 +44,7 @@ class SequenceTable:
     """
     Attributes:
         lanes: by seat, the instances that may get batches.
-        pending: how many requests wait.
+        pending: how many requests wait; count: how many sequences live.
         is_hastened: no more requests are to be expected: a sequence that is idle gives its slot to one that waits.
     """
 
@@ -54,7 +54,7 @@ class SequenceTable:
         self.lanes: dict[object, Lane] = {}
         self.backlog = Backlog()
         self.idle = IdleSequences(plan.idle_us)
-        self.pending = 0
+        self.pending = self.count = 0
         self.is_hastened = False
         self._newest: dict[int | str, LiveSequence] = {}  # by id; one that takes no more requests may follow another
         self._free: list[tuple[int, int, Lane]] = []  # slots without a sequence: a heap, the lowest of all lanes first
@@ -98,6 +98,7 @@ class SequenceTable:
             known = LiveSequence(self._owner, request.correlation_id, after=known)
             self._newest[known.id] = known
             self.backlog.add(known)
+            self.count += 1
         if is_own or request.flags & SEQUENCE_END:
             known.is_closed = True
         return known
@@ -145,6 +146,7 @@ class SequenceTable:
 
     def _remove(self, sequence: LiveSequence) -> None:
         """Nothing of it waits or is executed, and nothing more of it will be: its state goes, its slot is free."""
+        self.count -= 1
         sequence.is_over = True
         sequence.state = sequence.after = None
         if self._newest.get(sequence.id) is sequence:
@@ -214,6 +216,13 @@ class SequenceTable:
     def cancel(self, sequence: LiveSequence, now_ns: int) -> None:
         """One of its requests was cancelled while it waited: all that wait end with it, as in Triton."""
         if sequence.waiting:
+            self._abandon(sequence, cancelled, CANCELLED, now_ns)
+            self.fill(now_ns)
+
+    def end(self, correlation_id: int | str, now_ns: int) -> None:
+        """Nobody goes on with this sequence."""
+        sequence = self._newest.get(correlation_id)
+        if sequence is not None and not sequence.is_closed:
             self._abandon(sequence, cancelled, CANCELLED, now_ns)
             self.fill(now_ns)
 
