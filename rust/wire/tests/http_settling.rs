@@ -183,10 +183,18 @@ fn a_waiter_at_the_route_gets_the_call() {
 }
 
 fn next_control(server: &Server) -> HttpCall {
-    match server.wire.control.take(1, PATIENCE).pop() {
-        Some(ControlCall::Http(call)) => call,
-        _ => panic!("no control call came"),
+    loop {
+        let (calls, news) = server.wire.control.take(1, PATIENCE);
+        match calls.into_iter().next() {
+            Some(ControlCall::Http(call)) => return call,
+            Some(ControlCall::Rpc(_)) => panic!("a call over gRPC came"),
+            None => assert!(!news.is_empty(), "no control call came"),
+        }
     }
+}
+
+fn next_news(server: &Server) -> Vec<u64> {
+    server.wire.control.take(1, PATIENCE).1
 }
 
 #[test]
@@ -227,10 +235,76 @@ fn a_control_call_knows_that_its_client_has_gone() {
     let call = next_control(&server);
     assert!(!call.is_disconnected());
     drop(client);
-    while !call.is_disconnected() {
-        std::thread::yield_now();
-    }
+    assert_eq!(next_news(&server), [call.key]);
+    assert!(call.is_disconnected());
     assert!(!call.send(Part::Head(Head { status: 200, headers: Vec::new() })));
+}
+
+#[test]
+fn the_maker_of_a_body_hears_of_a_client_that_left_in_the_middle_and_of_none_that_read_it_all() {
+    let server = start(|_| {});
+    let mut client = Client::new(&server);
+    for leaves in [false, true] {
+        client.request("GET /v2", &[], b"");
+        let call = next_control(&server);
+        call.send(Part::Head(Head { status: 200, headers: Vec::new() }));
+        call.send(Part::Chunk(Bytes::from("x")));
+        if leaves {
+            drop(client);
+            assert_eq!(next_news(&server), [call.key]);
+            assert!(!call.send(Part::Chunk(Bytes::from("x"))));
+            return;
+        }
+        call.end(Bytes::new());
+        assert_eq!(client.answer().text(), "x");
+        server.wire.control.wake();
+        assert_eq!(next_news(&server), [0; 0]);
+    }
+}
+
+#[test]
+fn each_piece_of_a_body_goes_out_at_once() {
+    let server = start(|_| {});
+    let mut client = Client::new(&server);
+    client.request("GET /v2", &["Accept-Encoding: gzip"], b"");
+    let call = next_control(&server);
+    call.send(Part::Head(Head { status: 200, headers: Vec::new() }));
+    assert_eq!(client.head().header("transfer-encoding"), Some("chunked"));
+    for piece in ["data: 1\n\n", "data: 2\n\n"] {
+        call.send(Part::Chunk(Bytes::from(piece)));
+        assert_eq!(client.chunk(), piece.as_bytes());
+    }
+}
+
+#[test]
+fn a_body_is_made_no_faster_than_it_is_read() {
+    const PIECE_BYTES: usize = 64 << 10;
+    let server = start(|_| {});
+    let (mut slow, mut quick) = (Client::new(&server), Client::new(&server));
+    slow.request("GET /v2", &[], b"");
+    let behind = next_control(&server);
+    quick.request("GET /v2", &[], b"");
+    let fine = next_control(&server);
+    for call in [&behind, &fine] {
+        call.send(Part::Head(Head { status: 200, headers: Vec::new() }));
+    }
+    let mut sent = 0;
+    while behind.has_room() {
+        assert!(behind.send(Part::Chunk(Bytes::from(vec![b'x'; PIECE_BYTES]))));
+        sent += 1;
+        std::thread::sleep(Duration::from_micros(100));
+    }
+    assert!(sent * PIECE_BYTES < 64 << 20, "a client that reads nothing costs bounded memory");
+    assert!(fine.has_room());
+    fine.end(Bytes::from("fine"));
+    assert_eq!(quick.answer().text(), "fine");
+    std::thread::scope(|scope| {
+        let read = scope.spawn(|| slow.answer().body.len());
+        assert_eq!(next_news(&server), [behind.key]);
+        assert!(behind.has_room());
+        behind.end(Bytes::new());
+        assert_eq!(read.join().unwrap(), sent * PIECE_BYTES);
+    });
 }
 
 #[test]

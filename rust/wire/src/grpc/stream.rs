@@ -93,7 +93,12 @@ impl Stream {
             Some(packing) if !framed.chunks.is_empty() => compression::deflate(packing, framed).await,
             _ => framed,
         };
-        out.send(Framed { chunks: self.link.outbox.track(framed.chunks), ..framed }).await;
+        let chunks = match framed.chunks.len() {
+            // Ours: nobody waits for it to be given back.
+            0 | 1 => framed.chunks,
+            _ => self.link.outbox.track(framed.chunks),
+        };
+        out.send(Framed { chunks, ..framed }).await;
         drop(in_hand);
         failure.map_or(Ok(()), Err)
     }

@@ -27,7 +27,7 @@ fn call(inbox: &Arc<Inbox>) -> Call {
 fn keys(items: &[Item]) -> Vec<u64> {
     let key = |item: &Item| match item {
         Item::Call(call) => call.request.key,
-        Item::Cancelled(key) => *key,
+        Item::Cancelled(key) | Item::Room(key) => *key,
     };
     items.iter().map(key).collect()
 }

@@ -16,7 +16,7 @@ use crate::support::{Running, SERVICE};
 
 /// The next control call, which must be an RPC.
 fn take(wire: &Wire) -> RpcCall {
-    let ControlCall::Rpc(call) = wire.control.take(1, Duration::from_secs(5)).pop().expect("a call") else {
+    let ControlCall::Rpc(call) = wire.control.take(1, Duration::from_secs(5)).0.pop().expect("a call") else {
         panic!("an RPC was expected")
     };
     call

@@ -15,16 +15,23 @@ use tonic_prost::ProstCodec;
 
 use crate::support::{echo, raw_request, Client, ModelStreamInferResponse, Running, SERVICE};
 
-type Answers = Streaming<ModelStreamInferResponse>;
+pub type Answers = Streaming<ModelStreamInferResponse>;
 
-async fn open(client: &mut Client, requests: mpsc::Receiver<ModelInferRequest>) -> Result<Answers, Status> {
+pub async fn open(
+    client: &mut Client,
+    requests: mpsc::Receiver<ModelInferRequest>,
+    metadata: &[(&'static str, &'static str)],
+) -> Result<Answers, Status> {
     client.0.ready().await.unwrap();
     let path = PathAndQuery::try_from(format!("{SERVICE}/ModelStreamInfer")).unwrap();
-    let request = tonic::Request::new(ReceiverStream::new(requests));
+    let mut request = tonic::Request::new(ReceiverStream::new(requests));
+    for (name, value) in metadata {
+        request.metadata_mut().insert(*name, value.parse().unwrap());
+    }
     client.0.streaming(request, path, ProstCodec::default()).await.map(tonic::Response::into_inner)
 }
 
-fn request(id: &str) -> ModelInferRequest {
+pub fn request(id: &str) -> ModelInferRequest {
     ModelInferRequest { id: id.to_owned(), ..raw_request(2) }
 }
 
@@ -41,7 +48,7 @@ async fn answers_come_in_the_order_of_the_requests() {
         }
     });
     let (sender, receiver) = mpsc::channel(4);
-    let mut answers = open(&mut server.client().await, receiver).await.unwrap();
+    let mut answers = open(&mut server.client().await, receiver, &[]).await.unwrap();
     for id in ["1", "2", "3", "4", "5", "6"] {
         sender.send(request(id)).await.unwrap();
     }
@@ -62,7 +69,7 @@ async fn answers_come_in_the_order_of_the_requests() {
 async fn an_error_is_a_message_and_the_stream_goes_on() {
     let server = Running::echo();
     let (sender, receiver) = mpsc::channel(4);
-    let mut answers = open(&mut server.client().await, receiver).await.unwrap();
+    let mut answers = open(&mut server.client().await, receiver, &[]).await.unwrap();
     let mut wrong = request("bad");
     wrong.raw_input_contents.clear();
     sender.send(wrong).await.unwrap();
@@ -81,7 +88,7 @@ async fn an_error_is_a_message_and_the_stream_goes_on() {
 async fn large_answers_are_streamed() {
     let server = Running::echo();
     let (sender, receiver) = mpsc::channel(4);
-    let mut answers = open(&mut server.client().await, receiver).await.unwrap();
+    let mut answers = open(&mut server.client().await, receiver, &[]).await.unwrap();
     let request = raw_request(1 << 20);
     let sending = tokio::spawn({
         let request = request.clone();
@@ -106,7 +113,7 @@ async fn a_client_that_goes_cancels_all_its_calls() {
     let mut client = server.client().await;
     let (sender, receiver) = mpsc::channel(4);
     let asking = tokio::spawn(async move {
-        let answers = open(&mut client, receiver).await;
+        let answers = open(&mut client, receiver, &[]).await;
         std::future::pending::<()>().await;
         drop(answers);
     });
@@ -129,7 +136,7 @@ async fn a_client_that_goes_cancels_all_its_calls() {
 async fn a_draining_server_ends_idle_streams() {
     let server = Running::echo();
     let (sender, receiver) = mpsc::channel(4);
-    let mut answers = open(&mut server.client().await, receiver).await.unwrap();
+    let mut answers = open(&mut server.client().await, receiver, &[]).await.unwrap();
     sender.send(request("1")).await.unwrap();
     assert!(answers.next().await.unwrap().is_ok());
     let ending = std::sync::Arc::clone(&server.server);

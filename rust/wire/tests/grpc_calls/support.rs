@@ -64,7 +64,8 @@ impl Running {
         server.start().expect("a free port");
         let ready = Entry { ready: true, ..Entry::default() };
         let loading = Entry::default();
-        let models = [("m", "", ready), ("m", "1", ready), ("loading", "", loading)];
+        let decoupled = Entry { decoupled: true, ..ready };
+        let models = [("m", "", ready), ("m", "1", ready), ("d", "", decoupled), ("loading", "", loading)];
         let models = models.map(|(name, version, entry)| (name.to_owned(), version.to_owned(), entry));
         server.wire.table.publish(Published::new(true, true, models));
         let stop = Arc::new(AtomicBool::new(false));
@@ -96,8 +97,12 @@ impl Running {
 
     /// A server whose calls come out of the channel, unanswered.
     pub fn held() -> (Self, mpsc::Receiver<Item>) {
+        Self::held_with(Options::default())
+    }
+
+    pub fn held_with(options: Options) -> (Self, mpsc::Receiver<Item>) {
         let (sender, receiver) = mpsc::channel();
-        (Self::start(move |item| drop(sender.send(item))), receiver)
+        (Self::with_options(options, move |item| drop(sender.send(item))), receiver)
     }
 
     pub fn address(&self) -> String {

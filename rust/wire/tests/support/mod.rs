@@ -41,7 +41,7 @@ pub fn start(change: impl FnOnce(&mut Options)) -> Server {
 pub fn next_call(server: &Server) -> Call {
     match server.wire.inbox.take(1, PATIENCE).0.pop() {
         Some(Item::Call(call)) => call,
-        Some(Item::Cancelled(key)) => panic!("expected a call, got the cancellation of {key}"),
+        Some(Item::Cancelled(key) | Item::Room(key)) => panic!("expected a call, got news of {key}"),
         None => panic!("no call came"),
     }
 }
@@ -50,6 +50,7 @@ pub fn next_cancelled(server: &Server) -> u64 {
     match server.wire.inbox.take(1, PATIENCE).0.pop() {
         Some(Item::Cancelled(key)) => key,
         Some(Item::Call(_)) => panic!("expected a cancellation, got a call"),
+        Some(Item::Room(key)) => panic!("expected a cancellation, got room for {key}"),
         None => panic!("no cancellation came"),
     }
 }
@@ -183,13 +184,20 @@ impl Client {
     fn chunks(&mut self) -> Bytes {
         let mut body = Vec::new();
         loop {
-            let size = usize::from_str_radix(&self.line(), 16).unwrap();
-            body.extend(self.exactly(size));
-            self.line();
-            if size == 0 {
+            let chunk = self.chunk();
+            if chunk.is_empty() {
                 return body.into();
             }
+            body.extend(chunk);
         }
+    }
+
+    /// The next chunk of a body, empty at its end.
+    pub fn chunk(&mut self) -> Vec<u8> {
+        let size = usize::from_str_radix(&self.line(), 16).unwrap();
+        let chunk = self.exactly(size);
+        self.line();
+        chunk
     }
 
     /// What comes until the server ends the connection.

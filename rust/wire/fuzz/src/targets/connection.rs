@@ -80,7 +80,7 @@ fn start() -> Server {
         inbox.take(64, A_DAY).0.into_iter().for_each(echo);
     });
     std::thread::spawn(move || loop {
-        control.take(64, A_DAY).into_iter().for_each(not_found);
+        control.take(64, A_DAY).0.into_iter().for_each(not_found);
     });
     server
 }
