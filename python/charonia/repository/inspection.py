@@ -134,7 +134,9 @@ def _without_versions(model: FoundModel, loaded: LoadedConfig, error: CharoniaEr
     if model.versions:
         return _at(loaded.places, Severity.ERROR, "version_policy", str(error))
     message = f"model '{model.name}' has no version folder"
-    place, remedy = Place(str(model.path)), f"make the folder '{model.path / '1'}' and put the model file into it"
+    is_ensemble = loaded.config.HasField("ensemble_scheduling")
+    what = "; it stays empty: an ensemble has no file" if is_ensemble else " and put the model file into it"
+    place, remedy = Place(str(model.path)), f"make the folder '{model.path / '1'}'{what}"
     for stray in model.warnings:
         if stray.place is not None and not is_like_config(Path(stray.place.file).name):
             message, place, remedy = f"{message}: {stray.message}", stray.place, stray.remedy

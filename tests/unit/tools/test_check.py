@@ -209,7 +209,10 @@ def test_for_machines(repository, check_json):
     code, document = check_json(repository)
     assert code == 1
     assert document["schema"] == 1
-    assert document["models"] == [{"name": "broken", "versions": []}, {"name": "good", "versions": [1]}]
+    assert document["models"] == [
+        {"name": "broken", "versions": [], "graph": None},
+        {"name": "good", "versions": [1], "graph": None},
+    ]
     assert document["summary"] == {"models": 2, "errors": len(document["findings"]), "warnings": 0}
     assert document["loads"] == []
     name = next(each for each in document["findings"] if each["field"] == "input[0].name")

@@ -2,7 +2,17 @@
 
 {
   "schema": 1,                       raised when a member changes its meaning; new ones may come without that
-  "models": [{"name", "versions"}],  the versions that would be served
+  "models": [{
+    "name", "versions",              the versions that would be served
+    "graph":                         of an ensemble, else null
+      {"inputs", "outputs",          names of tensors
+       "stages": [[{                 in the order in which they run; the steps of one stage run side by side
+         "step",                     its place in the configuration, from 1
+         "model", "version",         version is null for the one that the model's policy prefers
+         "decoupled",
+         "inputs", "outputs"}]],     by the model's name of it, the ensemble's tensor
+       "tensors": [{"name", "datatype", "shape"}]}     as written; null where nobody says
+  }],
   "findings": [{
     "model":    null for the repository itself
     "version":  null when it is of no single version
@@ -21,6 +31,7 @@ import json
 from textwrap import dedent
 from typing import Any
 
+from charonia.tools.check.graph import Graph, GraphStep
 from charonia.tools.check.report import Load, ModelFinding, Report
 
 SCHEMA = 1
@@ -30,7 +41,10 @@ def as_json(report: Report) -> str:
     """One JSON document."""
     document = {
         "schema": SCHEMA,
-        "models": [{"name": name, "versions": list(versions)} for name, versions in sorted(report.models.items())],
+        "models": [
+            {"name": name, "versions": list(versions), "graph": _graph(report.graphs.get(name))}
+            for name, versions in sorted(report.models.items())
+        ],
         "findings": [_finding(each) for each in report.findings],
         "loads": [_load(each) for each in report.loads],
         "summary": {
@@ -40,6 +54,31 @@ def as_json(report: Report) -> str:
         },
     }
     return json.dumps(document, indent=2, ensure_ascii=False)
+
+
+def _graph(graph: Graph | None) -> dict[str, Any] | None:
+    if graph is None:
+        return None
+    return {
+        "inputs": list(graph.inputs),
+        "outputs": list(graph.outputs),
+        "stages": [[_step(step) for step in stage] for stage in graph.stages],
+        "tensors": [
+            {"name": flow.name, "datatype": flow.datatype or None, "shape": flow.shape and list(flow.shape)}
+            for flow in graph.flows.values()
+        ],
+    }
+
+
+def _step(step: GraphStep) -> dict[str, Any]:
+    return {
+        "step": step.number,
+        "model": step.model,
+        "version": step.version,
+        "decoupled": step.decoupled,
+        "inputs": dict(step.inputs),
+        "outputs": dict(step.outputs),
+    }
 
 
 def _finding(each: ModelFinding) -> dict[str, Any]:

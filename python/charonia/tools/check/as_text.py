@@ -5,7 +5,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from charonia.config.findings import Finding
+from charonia.config.model_tensor import shown
 from charonia.core.text import printable
+from charonia.tools.check.graph import Flow, Graph, GraphStep
 from charonia.tools.check.report import Load, ModelFinding, Report
 
 _RED, _YELLOW, _BOLD, _DIM = "31;1", "33;1", "1", "2"
@@ -23,9 +25,10 @@ class Style:
 
 
 def as_text(report: Report, style: Style) -> str:
-    """All findings, then one line with the counts. A model without findings is only counted."""
+    """All findings and the graphs of ensembles, then one line with the counts. A model without any is only counted."""
     lines: list[str] = []
-    for name in sorted({each.model for each in report.findings} | {each.model for each in report.loads}):
+    told = {each.model for each in report.findings} | {each.model for each in report.loads} | set(report.graphs)
+    for name in sorted(told):
         lines += _model(name, report, style)
         lines.append("")
     lines.append(_summary(report, style))
@@ -34,11 +37,41 @@ def as_text(report: Report, style: Style) -> str:
 
 def _model(name: str, report: Report, style: Style) -> Iterator[str]:
     yield style.paint(printable(name) or "the repository", _BOLD)
+    if name in report.graphs:
+        yield from _graph(report.graphs[name], style)
     for load in report.loads:
         if load.model == name and load.is_loaded:
             yield f"  {_loaded(load)}"
     for each in report.of(name):
         yield from _finding(each, style)
+
+
+def _graph(graph: Graph, style: Style) -> Iterator[str]:
+    """A tensor has its datatype and shape where it comes from: among the inputs, or behind the step that writes it."""
+    yield from _wrapped(_flows(graph.inputs, graph), style.width, "  inputs:  ")
+    for number, stage in enumerate(graph.stages, 1):
+        side_by_side = len(stage) > 1
+        if side_by_side:
+            yield f"  {number}. side by side:"
+        for step in stage:
+            yield from _wrapped(_step(step, graph), style.width, "     - " if side_by_side else f"  {number}. ")
+    yield from _wrapped(", ".join(graph.outputs), style.width, "  outputs: ")
+
+
+def _step(step: GraphStep, graph: Graph) -> str:
+    version = f" version {step.version}" if step.version is not None else ""
+    repeated = "; what follows runs for each of its responses" if step.decoupled else ""
+    reads = ", ".join(dict.fromkeys(step.inputs.values()))
+    writes = _flows(step.outputs.values(), graph)
+    return f"{step.model}{version} (step {step.number}): {reads} → {writes}{repeated}"
+
+
+def _flows(names: Iterable[str], graph: Graph) -> str:
+    return ", ".join(_flow(graph.flows[name]) for name in names)
+
+
+def _flow(flow: Flow) -> str:
+    return f"{flow.name} {flow.datatype or '?'} {shown(flow.shape) if flow.shape is not None else '[?]'}"
 
 
 def _loaded(load: Load) -> str:

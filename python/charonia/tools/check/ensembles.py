@@ -7,22 +7,21 @@ from charonia.config.report import Report
 from charonia.config.validate_steps import StepModel, check_steps_with_models
 from charonia.repository.inspection import InspectionParts, ModelReading, inspect_version, read_model
 from charonia.repository.scan import FoundModel
+from charonia.tools.check.graph import Graph, graph_of
 
 
-def ensemble_findings(
+def look_at_steps(
     reading: ModelReading, models: Mapping[str, FoundModel], parts: InspectionParts
-) -> Sequence[Finding]:
-    """What does not fit between an ensemble and the models of its steps; nothing for other models.
+) -> tuple[Sequence[Finding], Graph]:
+    """What does not fit between an ensemble and the models of its steps, and how they hang together.
 
     Args:
         models: those of all repositories, by name.
     """
-    config = reading.loaded.config
-    if not config.HasField("ensemble_scheduling"):
-        return ()
-    report = Report(reading.loaded.places)
-    check_steps_with_models(config, _needed(reading, models, parts), report)
-    return report.findings
+    config, report = reading.loaded.config, Report(reading.loaded.places)
+    needed = _needed(reading, models, parts)
+    check_steps_with_models(config, needed, report)
+    return report.findings, graph_of(config, needed)
 
 
 def _needed(reading: ModelReading, models: Mapping[str, FoundModel], parts: InspectionParts) -> dict[str, StepModel]:

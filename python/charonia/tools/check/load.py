@@ -38,7 +38,7 @@ def load_model(options: ServerOptions, name: str, report: Report) -> None:
             server.open()
             server.load()
             seconds = monotonic() - began
-            _add_loaded(server, report)
+            _add_loaded(server, name, report)
             _add_failed(server, options, name, seconds, report)
         finally:
             server.stop()
@@ -47,8 +47,9 @@ def load_model(options: ServerOptions, name: str, report: Report) -> None:
     report.add(name, [Finding(Severity.WARNING, "", None, message) for message in warnings])
 
 
-def _add_loaded(server: "Server", report: Report) -> None:
-    for model in server.models.loaded():
+def _add_loaded(server: "Server", name: str, report: Report) -> None:
+    """The steps of an ensemble are loaded too, and have their own turn."""
+    for model in (each for each in server.models.loaded() if each.name == name):
         seconds = model.statistics.load_duration_ns / 1e9
         samples = sum(max(1, each.count) for each in model.config.model_warmup if each.batch_size > 0)
         report.loads.append(Load(model.name, model.version, True, seconds, samples))

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from charonia.config.findings import Finding
+from charonia.tools.check.graph import Graph
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +38,12 @@ class Report:
 
     Attributes:
         models: by name, the versions that would be served.
+        graphs: by name, of the ensembles.
         loads: what --load did, in order.
     """
 
     models: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    graphs: dict[str, Graph] = field(default_factory=dict)
     loads: list[Load] = field(default_factory=list)
     _found: dict[str, list[ModelFinding]] = field(default_factory=dict)
 

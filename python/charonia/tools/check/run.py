@@ -11,13 +11,13 @@ from charonia.config.findings import Finding, Severity
 from charonia.config.places import Place
 from charonia.core.errors import CharoniaError
 from charonia.options import ServerOptions
-from charonia.repository.inspection import InspectionParts, inspect_files, inspect_version, read_model
+from charonia.repository.inspection import InspectionParts, ModelReading, inspect_files, inspect_version, read_model
 from charonia.repository.repositories import repository_paths
 from charonia.repository.scan import FoundModel, Scan, scan
 from charonia.repository.start import unusable_models
 from charonia.repository.strays import listing, why_no_repository
 from charonia.tools.check.costs import completed_costs, model_costs
-from charonia.tools.check.ensembles import ensemble_findings
+from charonia.tools.check.ensembles import look_at_steps
 from charonia.tools.check.load import load_model
 from charonia.tools.check.report import Report
 
@@ -99,11 +99,27 @@ def _check_model(
     reading = read_model(model, parts.config)
     report.models[model.name] = reading.versions if reading.error is None else ()
     report.add(model.name, (*_placed(model, reading.findings), *reading.strays))
-    report.add(model.name, ensemble_findings(reading, models, parts))
-    if not reading.loaded.config.backend:
+    if reading.loaded.config.HasField("ensemble_scheduling"):
+        _check_ensemble(reading, models, parts, report)
+    elif reading.loaded.config.backend:
+        _check_files(reading, options, parts, report)
+    else:
         for version in model.versions[-1:]:
             report.add(model.name, inspect_files(reading, version, parts), version)
-        return
+
+
+def _check_ensemble(
+    reading: ModelReading, models: Mapping[str, FoundModel], parts: InspectionParts, report: Report
+) -> None:
+    name = reading.model.name
+    findings, report.graphs[name] = look_at_steps(reading, models, parts)
+    report.add(name, findings)
+    if not report.is_broken(name):
+        report.add(name, model_costs(reading, reading.loaded.config, parts.devices))
+
+
+def _check_files(reading: ModelReading, options: ServerOptions, parts: InspectionParts, report: Report) -> None:
+    model = reading.model
     looked = [(version, inspect_version(reading, version, parts)) for version in reading.versions]
     for version, inspected in looked:
         report.add(model.name, _placed(model, inspected.findings), version)
