@@ -186,7 +186,7 @@ BACKENDS = {
     "pytorch": ("pip install torch", "torch.onnx.export", "backend 'python'"),
     "tensorflow": ("pip install tf2onnx", "backend 'onnxruntime'"),
     "openvino": ("pip install openvino", "cpu_execution_accelerator openvino"),
-    "vllm": ("streams", "this version does not serve"),
+    "vllm": ("decoupled", "pip install vllm"),
     "fil": ("backend 'python'", "ONNX"),
     "dali": ("backend 'python'", "no backend for DALI yet"),
     "onnx": ("did you mean 'onnxruntime'?",),

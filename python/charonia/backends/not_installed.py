@@ -22,7 +22,7 @@ _ADVICE = {
         "write a model.py that loads it (backend 'python', pip install openvino), or for an ONNX model use backend "
         "'onnxruntime' with cpu_execution_accelerator openvino"
     ),
-    "vllm": "nothing yet: its backend answers in streams (decoupled), which this version does not serve",
+    "vllm": "write a decoupled model.py that runs the engine (backend 'python', pip install vllm): no backend yet",
     "fil": f"write a model.py that predicts with the forest's own library (backend 'python'), {_TO_ONNX}",
     "dali": "write a model.py that runs the pipeline (backend 'python'): there is no backend for DALI yet",
 }

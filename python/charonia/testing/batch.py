@@ -11,6 +11,8 @@ from charonia.core.request import NO_PARAMETERS, InferRequest, Parameter, Reply
 from charonia.core.tensor import Array, Tensor
 from charonia.testing.requests import KeptReplies
 
+_PATIENCE_S = 20.0
+
 
 class KeptBatch:
     """Implements `backends.base.Batch`. `replies` has what came for each request, in order.
@@ -22,19 +24,21 @@ class KeptBatch:
         self.requests = requests
         self.replies: list[list[Reply]] = [[] for _ in requests]
         self.stamps: list[str] = []
-        self.responses: list[list[Reply]] = [[] for _ in requests]
         self.rescheduled: list[InferRequest] = []
         self.held = False
         self.flushes = 0
-        self.held = False
         self._keep_lent = keep_lent
-        self._changed = threading.Condition()
         self._changed = threading.Condition()
 
     @property
     def answers(self) -> list[Reply | None]:
         """The last reply to each request, None where it has not come yet."""
         return [replies[-1] if replies and replies[-1].final else None for replies in self.replies]
+
+    @property
+    def responses(self) -> list[list[Reply]]:
+        """The replies to each request, without bare ends."""
+        return [[reply for reply in replies if reply.error or reply.has_response] for replies in self.replies]
 
     def inputs_ready(self) -> None:
         self.stamps.append("inputs")
@@ -61,26 +65,47 @@ class KeptBatch:
         self._keep(Reply(request, error=error, final=final))
 
     def flush(self) -> None:
-        self.flushes += 1
-        for reply in [reply for replies in self.replies for reply in replies]:
-            if not self._keep_lent:
-                reply.outputs = [_copied(tensor) for tensor in reply.outputs]
+        with self._changed:
+            self.flushes += 1
+            for reply in [reply for replies in self.replies for reply in replies]:
+                if not self._keep_lent:
+                    reply.outputs = [_copied(tensor) for tensor in reply.outputs]
+            self._changed.notify_all()
 
     def ready_for_next(self) -> None: ...
+
     def hold(self) -> None:
         self.held = True
 
     def run(self, instance: Any) -> "KeptBatch":
-        """Have the instance execute this batch, as its thread would."""
+        """Have the instance execute this batch, as its thread would, until everything is answered."""
+        self.start(instance)
+        return self.wait() if self.held else self
+
+    def start(self, instance: Any) -> "KeptBatch":
+        """As `run`, but what the backend holds may be answered later."""
         error: CharoniaError | None = None
         try:
             instance.start(self)
         except CharoniaError as raised:
             error = raised
-        for request, answer in zip(self.requests, list(self.answers), strict=True):
-            if answer is None and not (self.held or request in self.rescheduled):
+        for request, answer in zip(self.requests, self.answers, strict=True):
+            if answer is None and request not in self.rescheduled and (error is not None or not self.held):
                 self.fail(request, error or BackendError("the backend did not answer"))
         self.flush()
+        return self
+
+    def wait(self, count: int | None = None) -> "KeptBatch":
+        """Until so many responses have come to all requests together; by default until each is settled."""
+
+        def there() -> bool:
+            if count is not None:
+                return sum(map(len, self.responses)) >= count
+            settled = sum(answer is not None for answer in self.answers) + len(self.rescheduled)
+            return settled == len(self.requests)
+
+        with self._changed:
+            assert self._changed.wait_for(there, _PATIENCE_S), f"no end: {self.replies}"
         return self
 
     def outputs(self, index: int = 0) -> dict[str, Array]:
@@ -96,19 +121,12 @@ class KeptBatch:
         assert answer.error is not None, f"no error, but {answer.outputs}"
         return answer.error
 
-    def wait(self) -> "KeptBatch":
-        """Until the last reply to each request has come."""
-        with self._changed:
-            assert self._changed.wait_for(lambda: None not in self.answers, 20), f"no end: {self.replies}"
-        return self
-
     def _keep(self, reply: Reply) -> None:
         index = next(number for number, request in enumerate(self.requests) if request is reply.request)
         with self._changed:
             if reply.final and not reply.request.settle():
                 return
             self.replies[index].append(reply)
-            self._changed.notify_all()
 
 
 def make_batch(*rows: Mapping[str, Any], keep_lent: bool = False, **options: Any) -> KeptBatch:

@@ -11,11 +11,19 @@ from charonia.backends.python.child.columns import IN_FRAME, IN_READER, shapes_o
 from charonia.backends.python.outputs import OutputCheck
 from charonia.backends.python.results import reported_error
 from charonia.backends.python.widening import widened
-from charonia.core.errors import BackendError
-from charonia.core.request import NO_PARAMETERS
+from charonia.core.errors import BackendError, CharoniaError
+from charonia.core.request import NO_PARAMETERS, InferRequest
 from charonia.core.tensor import HostBuffer, Tensor
 
 Problems = Mapping[int, str]
+
+
+def reschedule(batch: Batch, request: InferRequest) -> None:
+    """Give a request back to its scheduler; fail it where that is not possible."""
+    try:
+        batch.reschedule(request)
+    except CharoniaError as error:
+        batch.fail(request, error)
 
 
 class AnswerReader:
@@ -36,28 +44,21 @@ class AnswerReader:
         self._lend_input = lend_input
         self._lend_output = lend_output
 
-    def deliver(
-        self,
-        batch: Batch,
-        failures: Any,
-        parameters: Mapping[int, Any],
-        groups: Any,
-        payload: bytearray,
-        released: Sequence[int],
-    ) -> None:
-        """Answer every request of the batch.
-
-        Args:
-            released: the input blocks that the process has let go of.
-        """
+    def deliver(self, batch: Batch, meta: Any, payload: bytearray) -> Sequence[int]:
+        """Answer the requests of a batch that a DONE frame has something for; their indices."""
+        failures, parameters, groups, released, rescheduled = meta
         requests = batch.requests
         if type(failures) is str:
             for request in requests:
                 batch.fail(request, BackendError(failures))
-            return
+            return range(len(requests))
+        answered = [*failures, *rescheduled]
         for index, (code, text) in failures.items():
             batch.fail(requests[index], reported_error(code, text))
+        for index in rescheduled:
+            reschedule(batch, requests[index])
         for indices, columns in groups:
+            answered += indices
             problems = self._problems(columns, len(indices))
             for number, (index, row) in enumerate(
                 zip(indices, self._rows(columns, len(indices), payload, released), strict=True)
@@ -66,6 +67,17 @@ class AnswerReader:
                     batch.fail(requests[index], BackendError(problems[number]))
                 else:
                     batch.respond(requests[index], row, parameters.get(index, NO_PARAMETERS))
+        return answered
+
+    def response(self, columns: Any, payload: bytearray, start: int) -> tuple[str | None, Sequence[Tensor]]:
+        """(what is wrong with it, the outputs) of one response of a RESPONSES frame.
+
+        Args:
+            start: where its own part of the payload begins.
+        """
+        placed = [(*column[:5], column[5] + start) if column[4] == IN_FRAME else column for column in columns]
+        (outputs,) = self._rows(placed, 1, payload, ())
+        return self._problems(placed, 1).get(0), outputs
 
     def _rows(self, columns: Any, count: int, payload: bytearray, released: Sequence[int]) -> Any:
         """The outputs of each response."""

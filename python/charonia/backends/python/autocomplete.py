@@ -82,7 +82,11 @@ class Warm:
         if self.owner is not None:
             self.owner.on_event(child, frame)
         else:
-            self.events.frame(child.events, frame)
+            self.events.frame(child.outbox, frame)
+
+    def on_quiet(self, child: ChildProcess) -> None:
+        if self.owner is not None:
+            self.owner.on_quiet(child)
 
     def on_exit(self, child: ChildProcess) -> None:
         if self.owner is not None:

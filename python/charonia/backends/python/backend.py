@@ -21,7 +21,7 @@ from charonia.backends.python.child.errors import ModelFailure
 from charonia.backends.python.environment import PARAMETER, Environment, Environments
 from charonia.backends.python.events import ModelEvents
 from charonia.backends.python.host import HostPlan, IsolatedInstance
-from charonia.backends.python.inline import InlineInstance, InlineProgram, complete_inline
+from charonia.backends.python.inline import InlineInstance, InlineProgram, complete_inline, new_program
 from charonia.backends.python.inspection import inspect, never_asked, without_tensors
 from charonia.backends.python.launch import ModelFiles, find_files, model_args, process_environment
 from charonia.backends.python.notes import OutputNotes
@@ -34,7 +34,7 @@ from charonia.config.differences import differences
 from charonia.config.findings import raise_on_errors
 from charonia.config.io import io_specs, state_outputs
 from charonia.config.schema import ModelConfig
-from charonia.core.errors import BackendError, InvalidArgumentError, UnsupportedError
+from charonia.core.errors import BackendError, InvalidArgumentError
 
 EXECUTION = "execution"
 _FORMS = ("isolated", "inline")
@@ -89,12 +89,7 @@ class PythonBackend:
         Raises:
             NotFoundError: the model has no Python file.
             InvalidArgumentError: a parameter is wrong, or `execute` can't be called.
-            UnsupportedError: the model is decoupled.
         """
-        if context.config.model_transaction_policy.decoupled:
-            raise UnsupportedError(
-                f"model '{context.name}' uses the decoupled transaction policy, which Python models can't use yet"
-            )
         files = find_files(context, self._model_file)
         source = read_source(files.model_file)
         if isinstance(source, Source):
@@ -185,7 +180,7 @@ class PythonModel:
         self._warm = warm
         self._supervisor = supervisor
         self._forget = forget
-        self._inline = InlineProgram(files, self._new_events(), context.server.log) if _is_inline(context) else None
+        self._inline = new_program(context, files, self._new_events()) if _is_inline(context) else None
         self._restart = _restart_policy(context.backend_config)
         self._notes = OutputNotes(context.name, context.server.log)
         self._lock = threading.Lock()

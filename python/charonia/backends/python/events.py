@@ -5,6 +5,7 @@ from itertools import count
 from typing import Any
 
 from charonia.backends.python.child import wire
+from charonia.backends.python.outbox import Outbox
 from charonia.core.errors import CharoniaError, InvalidArgumentError, UnavailableError
 from charonia.core.log import Log, LogLevel
 from charonia.core.overrides import LoadOverrides
@@ -120,28 +121,25 @@ class ModelEvents:
             except Exception as error:
                 self._log.error(f"{operation} failed: {error}")
 
-    def frame(self, events: wire.Channel, frame: wire.Frame) -> None:
+    def frame(self, outbox: Outbox, frame: wire.Frame) -> None:
         """One frame of the events channel."""
         if frame.kind == wire.LOG:
             self.log(*frame.meta)
         elif frame.kind == wire.CAST:
             self.casts(frame.meta)
         elif frame.kind == wire.CALL:
-            self._answer(events, frame)
+            self._answer(outbox, frame)
 
     def close(self) -> None:
         """Give all metrics back."""
         self._metrics.close()
 
-    def _answer(self, events: wire.Channel, frame: wire.Frame) -> None:
+    def _answer(self, outbox: Outbox, frame: wire.Frame) -> None:
         operation, arguments = frame.meta
         try:
-            try:
-                result = self.call(operation, arguments)
-            except Exception as error:  # whatever it is, the model's thread waits for an answer
-                text = str(error) if isinstance(error, CharoniaError) else f"{type(error).__name__}: {error}"
-                events.send(wire.FAILED, frame.correlation, text)
-            else:
-                events.send(wire.DONE, frame.correlation, result)
-        except wire.LinkClosed:
-            pass
+            result = self.call(operation, arguments)
+        except Exception as error:  # whatever it is, the model's thread waits for an answer
+            text = str(error) if isinstance(error, CharoniaError) else f"{type(error).__name__}: {error}"
+            outbox.post(wire.FAILED, frame.correlation, text)
+        else:
+            outbox.post(wire.DONE, frame.correlation, result)

@@ -54,12 +54,22 @@ class _Life:
     ) -> None:
         self.child = child
         self.events = events
-        self.link = Link(child.work, child.inputs, child.outputs, plan.new_check())
+        self.link = Link(child.work, child.inputs, child.outputs, child.outbox, plan.new_check())
         self.serving = False
         self._ended = ended
+        self._touched: dict[int, Batch] = {}  # by identity: batches with responses that have not left yet
 
     def on_event(self, child: ChildProcess, frame: wire.Frame) -> None:
-        self.events.frame(child.events, frame)
+        if frame.kind == wire.RESPONSES:
+            self._touched.update((id(batch), batch) for batch in self.link.responses(frame.meta, frame.payload))
+        else:
+            self.events.frame(child.outbox, frame)
+
+    def on_quiet(self, child: ChildProcess) -> None:
+        """Responses that came together leave together."""
+        touched, self._touched = self._touched, {}
+        for batch in touched.values():
+            batch.flush()
 
     def on_exit(self, child: ChildProcess) -> None:
         self._ended(self)
@@ -132,6 +142,7 @@ class IsolatedInstance:
 
     def _ended(self, life: _Life) -> None:
         """The supervisor's word that a process has ended. One that served is replaced, on a thread of its own."""
+        life.link.fail_open(self._death(life))
         with self._changed:
             if life is not self._life or not life.serving:
                 return
@@ -192,16 +203,15 @@ class IsolatedInstance:
 
     def _fail(self, batch: Batch, life: _Life) -> None:
         """The process died under this batch: its requests fail now; only then wait for the next process."""
-        error = BackendError(
-            f"Stub process '{self._plan.name}' is not healthy: the process of {self._plan.label} {life.child.death()}"
-        )
-        for request in batch.requests:
-            batch.fail(request, error)
-        batch.flush()
+        life.link.fail_open(self._death(life))
         try:
             self._usable()
         except UnavailableError:
             pass
+
+    def _death(self, life: _Life) -> CharoniaError:
+        how = life.child.death()
+        return BackendError(f"Stub process '{self._plan.name}' is not healthy: the process of {self._plan.label} {how}")
 
     def _revive(self, dead: _Life) -> None:
         """Replace a dead process, trying again with growing pauses until it works or has failed too often."""

@@ -17,7 +17,7 @@ from charonia.core.errors import CharoniaError
 
 def inspect(context: ModelContext, environments: Environments, backend_file: Path | None) -> Inspection:
     """See `InspectingBackend`. What `auto_complete_config` would fill in is not known: it is not run."""
-    findings = list(_of_later(context))
+    findings: list[Finding] = []
     environment = _environment(context, environments, findings)
     try:
         files = find_files(context, backend_file)
@@ -36,13 +36,6 @@ def inspect(context: ModelContext, environments: Environments, backend_file: Pat
         findings += without_tensors(context, source, auto_complete=context.server.auto_complete)
     is_complete = not (context.server.auto_complete and has_auto_complete(source))
     return Inspection(context.config, tuple(findings), is_complete)
-
-
-def _of_later(context: ModelContext) -> Iterator[Finding]:
-    path = "model_transaction_policy.decoupled"
-    if context.config.model_transaction_policy.decoupled:
-        message = "the decoupled transaction policy is not served yet by this version of Charonia"
-        yield Finding(Severity.ERROR, path, context.places.find(path), message)
 
 
 def never_asked(source: Source) -> Iterator[Finding]:

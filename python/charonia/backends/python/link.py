@@ -1,32 +1,36 @@
 """The server's side of the link to a model's process: a batch out, its answer in.
 
 One frame each way for a batch (layout: `child/batch.py`). The instance's own thread writes and then reads, so a plain
-batch costs one hand-off to the process and one back, and no other thread is woken.
+batch costs one hand-off to the process and one back, and no other thread is woken. What response senders send comes
+beside it (`child/responding.py`), on the thread that listens to all processes.
 """
 
+import threading
 from collections import deque
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 from charonia.backends.base import Batch
 from charonia.backends.python.answers import AnswerReader
 from charonia.backends.python.child import wire
 from charonia.backends.python.child.arena import Arena, Block, Region
 from charonia.backends.python.child.columns import Packer
+from charonia.backends.python.child.responding import drained
 from charonia.backends.python.encoding import facts_of, groups_of, requested_of
+from charonia.backends.python.open_requests import CANCEL_SLOTS, OpenRequests
+from charonia.backends.python.outbox import Outbox
 from charonia.backends.python.outputs import OutputCheck
-from charonia.core.errors import UnavailableError
-from charonia.core.request import InferRequest
-
-CANCEL_SLOTS = 65536
+from charonia.core.errors import CharoniaError, UnavailableError
 
 
 class Link:
-    """Exchanges batches with one process. For the instance's thread only; cancellations come from any thread.
+    """Exchanges batches with one process. For the instance's thread; `responses` and `fail_open` come on others.
 
     Args:
         inputs: shared memory that this side writes; its first CANCEL_SLOTS bytes are cancel flags.
         outputs: shared memory that the process writes.
+        outbox: frames to the process beside the batches.
     """
 
     def __init__(
@@ -34,48 +38,54 @@ class Link:
         work: wire.Channel,
         inputs: Arena,
         outputs: Region,
+        outbox: Outbox,
         check: OutputCheck,
     ) -> None:
         self._work = work
         self._inputs = InputBlocks(inputs)
-        self._flags = memoryview(inputs.region.view)[:CANCEL_SLOTS]
-        self._slot = 0
         self._correlation = 0
         self._dropped_outputs: deque[int] = deque()  # lent outputs that have gone, from any thread
-        self._answers = AnswerReader(check, self._inputs.lend, partial(Block, outputs, released=self._dropped_outputs))
+        lend_output = partial(Block, outputs, released=self._dropped_outputs)
+        self._answers = AnswerReader(check, self._inputs.lend, lend_output)
+        flags = memoryview(inputs.region.view)[:CANCEL_SLOTS]
+        self._open = OpenRequests(flags, self._answers, outbox, self._dropped_outputs)
 
     def exchange(self, batch: Batch) -> None:
-        """Execute a batch and answer every request of it.
+        """Execute a batch and answer its requests, all but those whose response senders answer them.
 
         Raises:
-            LinkClosed: the process has gone; nothing is answered then.
+            LinkClosed: the process has gone; nothing of this batch is answered then but by senders.
         """
-        requests = batch.requests
         self._inputs.free_returned()
-        slot = self._watch(requests)
+        first = self._open.begin(batch)
+        answered: Sequence[int] = range(len(batch.requests))
         try:
-            self._send(batch, slot)
+            self._send(batch, first)
             frame = self._work.receive()
+            batch.outputs_ready()
+            answered = self._answers.deliver(batch, frame.meta, frame.payload)
+            self._inputs.release(frame.meta[3])
+        except wire.LinkClosed:
+            answered = ()
+            raise
         finally:
-            for request in requests:
-                request.on_cancel(None)
-        batch.outputs_ready()
-        failures, parameters, groups, released = frame.meta
-        self._answers.deliver(batch, failures, parameters, groups, frame.payload, released)
+            self._open.executed(answered)
+        if len(answered) < len(batch.requests):
+            batch.hold()
+            batch.ready_for_next()
+
+    def responses(self, meta: Any, payload: bytearray) -> Sequence[Batch]:
+        """A RESPONSES frame has come. The batches that are to be flushed, when no more frames are there."""
+        items, released = meta
+        touched = self._open.deliver(items, payload)
         self._inputs.release(released)
+        return touched
 
-    def _watch(self, requests: Sequence[InferRequest]) -> int:
-        """Give each request a cancel flag that the process can see; the number of the first."""
-        slot = self._slot
-        if slot + len(requests) > CANCEL_SLOTS:
-            slot = 0
-        self._slot = slot + len(requests)
-        self._flags[slot : self._slot] = bytes(len(requests))
-        for index, request in enumerate(requests, slot):
-            request.on_cancel(partial(self._flags.__setitem__, index, 1))
-        return slot
+    def fail_open(self, error: CharoniaError) -> None:
+        """The process has gone: every request that it has not answered to the end fails."""
+        self._open.fail_all(error)
 
-    def _send(self, batch: Batch, slot: int) -> None:
+    def _send(self, batch: Batch, key: int) -> None:
         packer = Packer(self._inputs.arena)
         try:
             groups = groups_of(packer, batch.requests)
@@ -86,46 +96,48 @@ class Link:
             ) from None
         self._inputs.hold(packer.placed)
         requested = requested_of(batch.requests)
-        meta = (slot, facts_of(batch.requests), requested, groups, _drain(self._dropped_outputs))
+        meta = (key, facts_of(batch.requests), requested, groups, drained(self._dropped_outputs))
         self._correlation = (self._correlation + 1) & 0xFFFFFFFF
         batch.inputs_ready()
         self._work.send(wire.BATCH, self._correlation, meta, packer.parts)
 
 
 class InputBlocks:
-    """Who still needs which input block: the process that was sent it, and outputs that are lent from it."""
+    """Who still needs which input block: the process that was sent it, and outputs that are lent from it.
+
+    Any thread may use it.
+    """
 
     def __init__(self, arena: Arena) -> None:
+        self._lock = threading.Lock()
         self.arena = arena
         self._holds: dict[int, int] = {}
         self._returned: deque[int] = deque()  # filled from any thread
 
     def hold(self, offsets: Sequence[int]) -> None:
         """Fresh blocks, which the process holds from now on."""
-        for offset in offsets:
-            self._holds[offset] = 1
+        with self._lock:
+            for offset in offsets:
+                self._holds[offset] = 1
 
     def lend(self, offset: int, nbytes: int) -> tuple[Block, int]:
         """Memory of an input that comes back as an output, and the block that it lies in."""
-        block = max(start for start in self._holds if start <= offset)
-        self._holds[block] += 1
+        with self._lock:
+            block = max(start for start in self._holds if start <= offset)
+            self._holds[block] += 1
         return Block(self.arena.region, offset, nbytes, self._returned, block), block
 
     def release(self, offsets: Sequence[int]) -> None:
         """One hold less on each; blocks that nobody holds are freed."""
-        for offset in offsets:
-            self._holds[offset] -= 1
-            if not self._holds[offset]:
-                del self._holds[offset]
-                self.arena.free(offset)
+        if not offsets:
+            return
+        with self._lock:
+            for offset in offsets:
+                self._holds[offset] -= 1
+                if not self._holds[offset]:
+                    del self._holds[offset]
+                    self.arena.free(offset)
 
     def free_returned(self) -> None:
         """Release what lent outputs have given back meanwhile."""
-        self.release(_drain(self._returned))
-
-
-def _drain(offsets: deque[int]) -> list[int]:
-    drained = []
-    while offsets:
-        drained.append(offsets.popleft())
-    return drained
+        self.release(drained(self._returned))

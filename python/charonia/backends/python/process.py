@@ -13,8 +13,9 @@ from typing import Any
 
 from charonia.backends.python.child import wire
 from charonia.backends.python.child.arena import Arena, Region
-from charonia.backends.python.link import CANCEL_SLOTS
 from charonia.backends.python.memory import shared_file
+from charonia.backends.python.open_requests import CANCEL_SLOTS
+from charonia.backends.python.outbox import Outbox
 
 _CHILD = str(Path(__file__).parent / "child")
 _EXIT_WAIT_S = 2.0
@@ -39,6 +40,8 @@ class Patience:
 
 class ChildProcess:
     """A model's process and both channels to it. `exited` is set by the supervisor once its status is known.
+
+    `outbox` is how frames are sent on the events channel; `on_stuck` is the supervisor's, for when it can't send all.
 
     Args:
         name: the instance's name, for messages.
@@ -75,6 +78,8 @@ class ChildProcess:
             events_child.close()
         self.work = wire.Channel(work)
         self.events = wire.Channel(events)
+        self.outbox = Outbox(self.events, self._stuck, self._overflowed)
+        self.on_stuck: Callable[[], None] = _nothing
 
     def ask(self, kind: int, *arguments: Any, patience: "Patience | None" = None) -> Any:
         """Send a control frame and wait for its answer, as long as it takes.
@@ -129,10 +134,17 @@ class ChildProcess:
             self.exited.wait(_EXIT_WAIT_S)
         return describe_exit(self.popen.returncode)
 
+    def _stuck(self) -> None:
+        self.on_stuck()
+
+    def _overflowed(self) -> None:
+        self.kill()
+
     def close(self) -> None:
         """Free descriptors. Memory that lent outputs still use stays mapped until they have gone."""
         with self._closing:
             files, self._files = self._files, ()
+        self.outbox.close()
         self.work.close()
         self.events.close()
         for fd in files:
@@ -156,3 +168,7 @@ def _readable(fd: int, timeout_s: float) -> bool:
     poller = select.poll()
     poller.register(fd, select.POLLIN)
     return bool(poller.poll(timeout_s * 1000))
+
+
+def _nothing() -> None:
+    """Nobody watches the process yet."""

@@ -109,6 +109,7 @@ class Workshop:
         parameters: Mapping[str, str] | None = None,
         settings: Mapping[str, str] | None = None,
         exit_timeout_s: float = 10.0,
+        decoupled: bool = False,
     ) -> ModelContext:
         """`inputs` and `outputs`: `NAME:TYPE:dim,dim` separated by spaces."""
         config = ModelConfig(name=name, backend="python", max_batch_size=max_batch_size)
@@ -118,6 +119,7 @@ class Workshop:
                 fields.add(name=tensor, data_type=kind, dims=[int(dim) for dim in dims.split(",") if dim])
         for key, value in {"execution": form, **(parameters or {})}.items():
             config.parameters[key].string_value = value
+        config.model_transaction_policy.decoupled = decoupled
         folder = self.folder / name
         facts = ServerFacts(log=self.log, custom_metrics=self.metrics, exit_timeout_s=exit_timeout_s)
         return ModelContext(name, version, config, folder, folder / str(version), settings or {}, facts)

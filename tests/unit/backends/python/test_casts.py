@@ -6,7 +6,9 @@ import threading
 import pytest
 
 from charonia.backends.python.child import wire
-from charonia.backends.python.child.serve import ChildRuntime
+from charonia.backends.python.child.arena import Arena
+from charonia.backends.python.child.link import ChildRuntime
+from charonia.backends.python.memory import shared_file
 
 
 @pytest.fixture
@@ -15,7 +17,7 @@ def link():
     ours, its = socket.socketpair()
     ours.settimeout(20)
     channel = wire.Channel(its)
-    yield ChildRuntime(channel), channel, wire.Channel(ours)
+    yield ChildRuntime(channel, Arena(shared_file("test"))), channel, wire.Channel(ours)
     ours.close()
     its.close()
 

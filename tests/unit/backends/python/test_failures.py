@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from charonia.backends.base import InstanceSpec
-from charonia.core.errors import CharoniaError, Code, InvalidArgumentError, NotFoundError, UnsupportedError
+from charonia.core.errors import CharoniaError, Code, InvalidArgumentError, NotFoundError
 
 SPEC = InstanceSpec("m_0", "KIND_CPU", "cpu", 1)
 X = {"X": np.zeros(1, np.float32)}
@@ -208,11 +208,3 @@ def test_the_form_may_come_from_the_command_line(workshop):
     context.config.parameters["execution"].string_value = "isolated"  # the model's own word counts more
     instance = workshop.backend.load(context).create_instance(SPEC)
     assert type(instance).__name__ == "IsolatedInstance"
-
-
-def test_decoupled_models_are_refused_clearly(workshop):
-    workshop.write(GOOD)
-    context = workshop.context()
-    context.config.model_transaction_policy.decoupled = True
-    with pytest.raises(UnsupportedError, match="model 'm' uses the decoupled transaction policy"):
-        workshop.backend.load(context)

@@ -66,8 +66,10 @@ class Owner:
         if frame.meta == "last":
             self.last.set()
 
-    def on_exit(self, child):
+    def on_quiet(self, child):
         pass
+
+    on_exit = on_quiet
 
 
 def test_what_comes_behind_a_message_that_can_not_be_taken_is_heard_at_once(workshop):
@@ -77,6 +79,7 @@ def test_what_comes_behind_a_message_that_can_not_be_taken_is_heard_at_once(work
         events=wire.Channel(here),
         popen=SimpleNamespace(pid=-1, wait=lambda: 0),
         work=SimpleNamespace(shutdown=lambda: None),
+        outbox=SimpleNamespace(close=lambda: None),
         kill_group=lambda: None,
         exited=threading.Event(),
     )

@@ -432,19 +432,6 @@ def test_a_sender_may_send_the_final_response_of_a_plain_model(serve):
     assert serve(code).call(X=np.ones(2, np.float32))["Y"].tolist() == [1, 1]
 
 
-def test_what_is_not_served_yet_says_so(serve):
-    code = """
-    class TritonPythonModel:
-        def execute(self, requests):
-            x = pb_utils.Tensor("X", np.zeros(1, np.float32))
-            inner = pb_utils.InferenceRequest(model_name="other", requested_output_names=["Y"], inputs=[x])
-            inner.exec()
-    """
-    error = serve(code).run({"X": np.zeros(1, np.float32)}).error()
-    assert "InferenceRequest.exec" in str(error)
-    assert "not supported by this version" in str(error)
-
-
 def test_finalize_runs_at_the_end(serve, workshop):
     code = """
     class TritonPythonModel:

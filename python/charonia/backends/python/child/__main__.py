@@ -66,15 +66,17 @@ def _make_package(here: str) -> None:
 def _serve(work_fd: int, events_fd: int, inputs_fd: int, outputs_fd: int) -> None:
     wire = importlib.import_module(PACKAGE + ".wire")
     arena = importlib.import_module(PACKAGE + ".arena")
+    link = importlib.import_module(PACKAGE + ".link")
     serve = importlib.import_module(PACKAGE + ".serve")
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # lines must not wait in a buffer
     sys.dont_write_bytecode = True  # the model repository is not ours to write into
     sys.argv = [""]
     work = wire.Channel(socket.socket(fileno=work_fd))
-    runtime = serve.ChildRuntime(wire.Channel(socket.socket(fileno=events_fd)))
+    outputs = arena.Arena(outputs_fd)
+    runtime = link.ChildRuntime(wire.Channel(socket.socket(fileno=events_fd)), outputs)
     serve.watch_parent(work)
-    serve.Server(work, runtime, arena.Region(inputs_fd), arena.Arena(outputs_fd)).run()
+    serve.Server(work, runtime, arena.Region(inputs_fd), outputs).run()
 
 
 if __name__ == "__main__":

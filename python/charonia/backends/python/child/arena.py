@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import mmap
 import os
+import threading
 from bisect import bisect_left
 from typing import Any
 
@@ -23,24 +24,38 @@ _CONTAINER_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.
 _LARGE_BYTES = 32 * 1024
 
 
+class Mapping:
+    """The shared file as it was mapped once; never changes."""
+
+    __slots__ = ("address", "size", "view")
+
+    def __init__(self, fd: int, size: int) -> None:
+        self.view: Any = np.frombuffer(mmap.mmap(fd, size), np.uint8) if size else np.empty(0, np.uint8)
+        self.address: int = self.view.__array_interface__["data"][0]
+        self.size = size
+
+
 class Region:
-    """A mapping of the whole shared file, made anew when the file has grown. Old views keep the old mapping."""
+    """The whole shared file, mapped anew when it has grown. Old views keep the old mapping. Any thread may use it."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
-        self.size = 0
-        self.address = 0
-        self.view: Any = np.empty(0, np.uint8)
-        self.reach(os.fstat(fd).st_size)
+        self.mapping = Mapping(fd, os.fstat(fd).st_size)
 
-    def reach(self, size: int) -> None:
-        """Map at least `size` bytes, which the file must have."""
-        if size <= self.size:
-            return
-        length = max(size, os.fstat(self._fd).st_size)
-        self.view = np.frombuffer(mmap.mmap(self._fd, length), np.uint8)
-        self.address = self.view.__array_interface__["data"][0]
-        self.size = length
+    @property
+    def size(self) -> int:
+        return self.mapping.size
+
+    @property
+    def view(self) -> Any:
+        return self.mapping.view
+
+    def reach(self, size: int) -> Mapping:
+        """A mapping of at least `size` bytes, which the file must have."""
+        mapping = self.mapping
+        if size > mapping.size:
+            mapping = self.mapping = Mapping(self._fd, max(size, os.fstat(self._fd).st_size))
+        return mapping
 
     def lengthen(self, size: int) -> None:
         """Make the file `size` bytes long, with its space reserved, and map it. Raises OSError: no memory."""
@@ -61,12 +76,12 @@ class Block:
     __slots__ = ("__array_interface__", "_key", "_mapping", "_released")
 
     def __init__(self, region: Region, offset: int, nbytes: int, released: Any, key: int | None = None) -> None:
-        region.reach(offset + nbytes)
-        self._mapping = region.view
+        mapping = region.reach(offset + nbytes)
+        self._mapping = mapping.view
         self._key = offset if key is None else key
         self._released = released
         self.__array_interface__ = {
-            "data": (region.address + offset, False),
+            "data": (mapping.address + offset, False),
             "shape": (nbytes,),
             "typestr": "|u1",
             "version": 3,
@@ -77,7 +92,7 @@ class Block:
 
 
 class Arena:
-    """The owner's side: places blocks first-fit and lengthens the file when none fits. Not for several threads at once.
+    """The owner's side: places blocks first-fit and lengthens the file when none fits. Any thread may use it.
 
     Args:
         reserved_bytes: at the start of the file, for other uses.
@@ -85,6 +100,7 @@ class Arena:
 
     def __init__(self, fd: int, reserved_bytes: int = 0) -> None:
         self.region = Region(fd)
+        self._lock = threading.Lock()
         if reserved_bytes > self.region.size:
             self.region.lengthen(reserved_bytes)
         self._free: list[tuple[int, int]] = []  # (offset, bytes), ascending, never adjacent
@@ -100,7 +116,7 @@ class Arena:
     @property
     def free_bytes(self) -> int:
         """Space in the file that no block takes."""
-        return sum(size for _, size in self._free)
+        return sum([size for _, size in list(self._free)])
 
     def place(self, buffers: list[Any], sizes: list[int], total: int) -> int:
         """Copy the buffers one after another into a new block; its offset. Raises OSError when memory is short."""
@@ -119,6 +135,10 @@ class Arena:
     def allocate(self, nbytes: int) -> int:
         """The offset of a new block. Raises OSError when memory is short."""
         need = -(-max(nbytes, 1) // _ALIGNMENT) * _ALIGNMENT
+        with self._lock:
+            return self._take(need)
+
+    def _take(self, need: int) -> int:
         index = next((index for index, (_, size) in enumerate(self._free) if size >= need), -1)
         if index < 0:
             self._grow(need)
@@ -132,6 +152,10 @@ class Arena:
 
     def free(self, offset: int) -> None:
         """Give a block back; its neighbours join."""
+        with self._lock:
+            self._give_back(offset)
+
+    def _give_back(self, offset: int) -> None:
         size = self._sizes.pop(offset)
         index = bisect_left(self._free, (offset, 0))
         if index < len(self._free) and self._free[index][0] == offset + size:

@@ -24,6 +24,26 @@ def whole(argument: str, value: Any) -> int:
         raise TypeError(f"{argument} must be an int, got {type(value).__name__}") from None
 
 
+def natural(argument: str, value: Any) -> int:
+    """Whole numbers that are not negative."""
+    number = whole(argument, value)
+    if number < 0:
+        raise TypeError(f"{argument} must not be negative, got {number}")
+    return number
+
+
+def flag(argument: str, value: Any) -> bool:
+    if not isinstance(value, (bool, int)):
+        raise TypeError(f"{argument} must be a bool, got {type(value).__name__}")
+    return bool(value)
+
+
+def instance(argument: str, value: Any, kind: type) -> Any:
+    if value is not None and not isinstance(value, kind):
+        raise TypeError(f"{argument} must be {kind.__name__}, got {type(value).__name__}")
+    return value
+
+
 def correlation_id(value: Any) -> int | str:
     if value is None:
         raise TypeError("correlation_id must be an int or a str, got None")

@@ -1,17 +1,19 @@
-"""A batch in the model's process: frame → requests, results → frame.
+"""A batch in the model's process: frame → requests, what became of them → frame.
 
-BATCH  meta (slot, facts, requested, groups, released)
-       facts: a tuple for each request; requested: one tuple of output names (() for all), or a list of them;
-       groups: (indices or None for all, columns); released: output blocks that the server no longer needs
-DONE   meta (failures, parameters, groups, released)
+BATCH  meta (key, facts, requested, groups, released)
+       key: of the first request, the others follow; facts: a tuple for each request; requested: one tuple of output
+       names (() for all), or a list of them; groups: (indices or None for all, columns);
+       released: output blocks that the server no longer needs
+DONE   meta (failures, parameters, groups, released, rescheduled)
        failures: text for the whole batch, or {index: (code, text)}; parameters: {index: {…}};
-       released: input blocks that the model no longer needs
+       released: input blocks that the model no longer needs; rescheduled: indices
+       What is in none of them was answered by a response sender, or will be.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, Iterable, Sequence
+from typing import Any, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -19,7 +21,9 @@ from .arena import Arena, Block, Region
 from .columns import IN_FRAME, IN_FRAME_BYTES, IN_READER, Packer, arrays, shapes_of, spans, total_bytes
 from .datatypes import BYTES
 from .errors import TritonError
-from .messages import InferenceRequest, InferenceResponse
+from .messages import InferenceRequest
+from .responses import InferenceResponse
+from .senders import Fate
 from .tensor import Tensor
 
 _CANCEL_SLOTS = 65536  # also the size of the flags at the start of the shared memory for inputs
@@ -35,11 +39,12 @@ class BatchReader:
 
     def __init__(self, inputs: Region, released: deque[int]) -> None:
         self.output_names: Sequence[str] = ()  # what a request gets that asks for none by name
+        self.request_class = InferenceRequest  # the runtime's own
         self._region = inputs
         self._released = released
 
     def read(self, meta: Any, payload: bytearray) -> list[InferenceRequest]:
-        slot, facts, requested, groups, _ = meta
+        key, facts, requested, groups, _ = meta
         flag = self.is_cancelled
         rows: list[Any] = [()] * len(facts)
         for indices, columns in groups:
@@ -48,14 +53,14 @@ class BatchReader:
             for index, row in zip(range(count) if indices is None else indices, zip(*tensors)):
                 rows[index] = row
         names = [requested] * len(facts) if type(requested) is tuple else requested
-        make, every = InferenceRequest._received, self.output_names
+        make, every = self.request_class._received, self.output_names
         return [
-            make(fact, list(row), wanted or every, bool(wanted), (slot + index) % _CANCEL_SLOTS, flag)
+            make(fact, list(row), wanted or every, bool(wanted), key + index, flag)
             for index, (fact, row, wanted) in enumerate(zip(facts, rows, names))
         ]
 
-    def is_cancelled(self, slot: int) -> bool:
-        return bool(self._region.view[slot])
+    def is_cancelled(self, key: int) -> bool:
+        return bool(self._region.view[key % _CANCEL_SLOTS])
 
     def placed(self, offset: int, nbytes: int) -> Any:
         """The memory of a column that did not come in the frame."""
@@ -84,7 +89,8 @@ class BatchWriter:
         self._inputs = inputs
 
     def write(self, requests: list[InferenceRequest], results: list[Any]) -> tuple[Any, Any, list[Any], list[Any]]:
-        """(failures, parameters, groups, payload). A result whose outputs can't be sent fails alone."""
+        """(failures, parameters, groups, payload). A result whose outputs can't be sent fails alone; those that are no
+        InferenceResponse and no TritonError are passed over."""
         failures: dict[int, Any] = {}
         parameters: dict[int, Any] = {}
         groups = self._group(requests, results, failures, parameters)
@@ -93,7 +99,7 @@ class BatchWriter:
         packed = []
         for rows in groups.values():
             try:
-                columns = [_column(packer, tensors, sources) for tensors in zip(*rows.values())]
+                columns = [column_of(packer, tensors, sources) for tensors in zip(*rows.values())]
             except Exception as error:
                 text = f"the outputs can't be sent: {type(error).__name__}: {error}"
                 failures.update(dict.fromkeys(rows, (TritonError.INTERNAL, text)))
@@ -108,6 +114,8 @@ class BatchWriter:
         groups: dict[Any, dict[int, list[Tensor]]] = {}
         for index, result in enumerate(results):
             error = result._error if type(result) is InferenceResponse else result
+            if type(error) is Fate:
+                continue
             if error is not None:
                 failures[index] = (error.code(), error.message())
                 continue
@@ -140,22 +148,24 @@ class _OutputPacker(Packer):
 
     def _place_in_inputs(self, buffers: list[Any], sizes: list[int]) -> int | None:
         first = expected = None
+        mapping = self._inputs.mapping
         for buffer, size in zip(buffers, sizes):
             interface = getattr(buffer, "__array_interface__", None)
             if interface is None:
                 return None
             address = interface["data"][0]
             if expected is None:
-                first = address - self._inputs.address
+                first = address - mapping.address
             elif address != expected:
                 return None
             expected = address + size
         if first is None or expected is None or first < _CANCEL_SLOTS:
             return None
-        return first if expected <= self._inputs.address + self._inputs.size else None
+        return first if expected <= mapping.address + mapping.size else None
 
 
-def _column(packer: Packer, tensors: Iterable[Tensor], sources: dict[int, Tensor]) -> Any:
+def column_of(packer: Packer, tensors: Iterable[Tensor], sources: Mapping[int, Tensor]) -> Any:
+    """One output of several responses."""
     tensors = list(tensors)
     first = tensors[0]
     if first._datatype == BYTES:

@@ -1,31 +1,49 @@
-"""`pb_utils.InferenceRequest`, `InferenceResponse` and what belongs to them."""
+"""`pb_utils.InferenceRequest` and what belongs to it."""
 
 from __future__ import annotations
 
-import json
-from typing import Any, Callable, Iterable, Sequence
+import threading
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Sequence
 
-from . import arguments
-from .errors import TritonError, TritonModelException, not_yet
+from . import arguments, calls
+from .errors import TritonModelException
+from .responses import (
+    TRITONSERVER_REQUEST_RELEASE_ALL as TRITONSERVER_REQUEST_RELEASE_ALL,
+)
+from .responses import (
+    TRITONSERVER_REQUEST_RELEASE_RESCHEDULE as TRITONSERVER_REQUEST_RELEASE_RESCHEDULE,
+)
+from .responses import (
+    TRITONSERVER_RESPONSE_COMPLETE_FINAL as TRITONSERVER_RESPONSE_COMPLETE_FINAL,
+)
+from .responses import InferenceResponse as InferenceResponse
+from .responses import to_json
+from .senders import InferenceResponseSender as InferenceResponseSender
 from .tensor import Tensor
+
+if TYPE_CHECKING:
+    from .runtime import Runtime
 
 TRITONSERVER_REQUEST_FLAG_SEQUENCE_START = 1
 TRITONSERVER_REQUEST_FLAG_SEQUENCE_END = 2
-TRITONSERVER_RESPONSE_COMPLETE_FINAL = 1
-TRITONSERVER_REQUEST_RELEASE_ALL = 1
-TRITONSERVER_REQUEST_RELEASE_RESCHEDULE = 2
 TRITONSERVER_MEMORY_GPU = 0
 TRITONSERVER_MEMORY_CPU = 1
 
 _new = object.__new__
+_MAKING_SENDERS = threading.Lock()
 
 
 class PreferredMemory:
     """Where the outputs of an inner request should lie."""
 
     def __init__(self, preferred_memory_type: int, preferred_device_id: int = 0) -> None:
+        if preferred_memory_type not in (TRITONSERVER_MEMORY_GPU, TRITONSERVER_MEMORY_CPU):
+            raise TypeError(
+                "preferred_memory_type must be TRITONSERVER_MEMORY_GPU or TRITONSERVER_MEMORY_CPU, "
+                f"got {preferred_memory_type!r}"
+            )
         self.preferred_memory_type = preferred_memory_type
-        self.preferred_device_id = preferred_device_id
+        self.preferred_device_id = arguments.whole("preferred_device_id", preferred_device_id)
 
 
 class InferenceTrace:
@@ -35,66 +53,8 @@ class InferenceTrace:
         return None
 
 
-class InferenceResponse:
-    """The answer to one request: outputs, or an error, and parameters."""
-
-    __slots__ = ("_error", "_outputs", "_parameters")
-
-    def __init__(
-        self,
-        output_tensors: Iterable[Tensor] = (),
-        error: TritonError | None = None,
-        parameters: dict[str, Any] | None = None,
-    ) -> None:
-        outputs = list(output_tensors)
-        for tensor in outputs:
-            if not isinstance(tensor, Tensor):
-                raise arguments.no_tensor("output_tensors", tensor)
-        if error is not None and not isinstance(error, TritonError):
-            raise TypeError(f"error must be a TritonError, got {type(error).__name__}")
-        self._outputs = outputs
-        self._error = error
-        self._parameters = None if parameters is None else arguments.parameters(parameters)
-
-    def output_tensors(self) -> list[Tensor]:
-        return self._outputs
-
-    def has_error(self) -> bool:
-        return self._error is not None
-
-    def error(self) -> TritonError | None:
-        return self._error
-
-    def parameters(self) -> str:
-        """As JSON."""
-        return _to_json(self._parameters)
-
-
-class InferenceResponseSender:
-    """Sends the response of a request. Of plain models only the final one, before `execute` returns."""
-
-    __slots__ = ("_closed", "_probe", "_request")
-
-    def __init__(self, request: InferenceRequest) -> None:
-        self._request = request
-        self._closed = False
-
-    def send(self, response: InferenceResponse | None = None, flags: int = 0) -> None:
-        if self._closed:
-            raise TritonModelException("the response sender has been closed by an earlier final response")
-        if response is None or flags != TRITONSERVER_RESPONSE_COMPLETE_FINAL:
-            raise not_yet("a response sender that sends anything but one final response (decoupled models)")
-        if not isinstance(response, InferenceResponse):
-            raise TypeError(f"send needs an InferenceResponse, got {type(response).__name__}")
-        self._closed = True
-        self._request._sent = response
-
-    def is_cancelled(self) -> bool:
-        return self._request.is_cancelled()
-
-
 class InferenceRequest:
-    """One request, as `execute` gets it. Making one (for a call of another model) is legal, running it is not yet."""
+    """One request: as `execute` gets it, or made by a model to have another model execute it."""
 
     __slots__ = (
         "_correlation_id",
@@ -106,15 +66,17 @@ class InferenceRequest:
         "_preferred_memory",
         "_priority",
         "_prunes",
+        "_release_flags",
         "_requested",
+        "_running",
         "_sender",
-        "_sent",
         "_slot",
         "_timeout_us",
         "_trace",
         "model_name",
         "model_version",
     )
+    _runtime: Runtime  # of the class, see `request_class`
 
     def __init__(
         self,
@@ -129,6 +91,7 @@ class InferenceRequest:
         preferred_memory: PreferredMemory | None = None,
         trace: InferenceTrace | None = None,
         parameters: dict[str, Any] | None = None,
+        priority: int = 0,
     ) -> None:
         self._id = arguments.text("request_id", request_id)
         self._correlation_id = arguments.correlation_id(correlation_id)
@@ -138,15 +101,18 @@ class InferenceRequest:
         self.model_name = arguments.text("model_name", model_name)
         self.model_version = arguments.whole("model_version", model_version)
         self._flags = arguments.whole("flags", flags)
-        self._timeout_us = arguments.whole("timeout", timeout)
-        self._priority = 0
-        self._preferred_memory = preferred_memory
-        self._trace = trace
+        self._timeout_us = arguments.natural("timeout", timeout)
+        self._priority = arguments.natural("priority", priority)
+        self._preferred_memory: PreferredMemory | None = arguments.instance(
+            "preferred_memory", preferred_memory, PreferredMemory
+        )
+        self._trace: InferenceTrace | None = arguments.instance("trace", trace, InferenceTrace)
         self._parameters = None if parameters is None else arguments.parameters(parameters)
-        self._slot = 0
+        self._slot: Any = 0
         self._is_cancelled: Callable[[int], Any] = _never
         self._sender: InferenceResponseSender | None = None
-        self._sent: InferenceResponse | None = None
+        self._release_flags = TRITONSERVER_REQUEST_RELEASE_ALL
+        self._running: list[Any] | None = []  # the calls of it that are under way; None: it came from the server
 
     @classmethod
     def _received(
@@ -163,7 +129,7 @@ class InferenceRequest:
         Args:
             facts: (id, correlation id, flags, timeout, priority, parameters).
             prunes: the client named its outputs; what the model returns beside them is left out.
-            slot: what `is_cancelled` gets.
+            slot: what `is_cancelled` gets, and the number of the request for the runtime.
         """
         request = _new(cls)
         (
@@ -179,7 +145,10 @@ class InferenceRequest:
         request._prunes = prunes
         request._slot = slot
         request._is_cancelled = is_cancelled
-        request._sender = request._sent = request._trace = request._preferred_memory = None
+        request._release_flags = TRITONSERVER_REQUEST_RELEASE_ALL
+        request._sender = request._running = request._trace = request._preferred_memory = None
+        request.model_name = ""
+        request.model_version = -1
         return request
 
     def inputs(self) -> list[Tensor]:
@@ -197,7 +166,7 @@ class InferenceRequest:
 
     def parameters(self) -> str:
         """The request's parameters as JSON."""
-        return _to_json(self._parameters)
+        return to_json(self._parameters)
 
     def timeout(self) -> int:
         """The request's own queue timeout in microseconds, 0 for none."""
@@ -210,7 +179,7 @@ class InferenceRequest:
         return self._flags
 
     def set_flags(self, flags: int) -> None:
-        self._flags = flags
+        self._flags = arguments.whole("flags", flags)
 
     def preferred_memory(self) -> PreferredMemory | None:
         return self._preferred_memory
@@ -223,23 +192,45 @@ class InferenceRequest:
 
     def get_response_sender(self) -> InferenceResponseSender:
         if self._sender is None:
-            self._sender = InferenceResponseSender(self)
+            with _MAKING_SENDERS:  # a second one would count as dropped
+                if self._sender is None:
+                    self._sender = InferenceResponseSender(self)
         return self._sender
 
     def set_release_flags(self, flags: int) -> None:
-        if flags != TRITONSERVER_REQUEST_RELEASE_ALL:
-            raise not_yet("rescheduling of requests")
+        """TRITONSERVER_REQUEST_RELEASE_RESCHEDULE: `execute` gets the request again (iterative sequences)."""
+        if flags not in (TRITONSERVER_REQUEST_RELEASE_ALL, TRITONSERVER_REQUEST_RELEASE_RESCHEDULE):
+            raise TritonModelException(
+                f"release flags must be TRITONSERVER_REQUEST_RELEASE_ALL or _RESCHEDULE (1 or 2), got {flags!r}"
+            )
+        self._release_flags = flags
 
     def exec(self, decoupled: bool = False) -> Any:
-        raise not_yet("calling another model (InferenceRequest.exec)")
+        """Have the model `model_name` execute this request, and wait.
 
-    async def async_exec(self, decoupled: bool = False) -> Any:
-        raise not_yet("calling another model (InferenceRequest.async_exec)")
+        Returns:
+            Its InferenceResponse; errors are responses too. With `decoupled` an iterator of responses, when the first
+            has come; where the model ended them by none, the last one has no outputs.
+
+        Raises:
+            TritonModelException: in initialize and finalize.
+        """
+        return calls.call(self, arguments.flag("decoupled", decoupled))
+
+    def async_exec(self, decoupled: bool = False) -> Any:
+        """As `exec`, begun at once; gives a future to await. Cancelling the future cancels the call."""
+        return calls.call_async(self, arguments.flag("decoupled", decoupled))
+
+    def cancel(self) -> None:
+        """End the calls of this request that are under way; they get a response with the error CANCELLED."""
+        for running in list(self._running or ()):
+            running.cancel()
+
+
+def request_class(runtime: Runtime) -> type[InferenceRequest]:
+    """The class of requests of one runtime: several models may live in one process."""
+    return type("InferenceRequest", (InferenceRequest,), {"__slots__": (), "_runtime": runtime})
 
 
 def _never(slot: int) -> bool:
     return False
-
-
-def _to_json(parameters: Any) -> str:
-    return json.dumps(parameters, ensure_ascii=False, separators=(",", ":")) if parameters else "{}"

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 import threading
-from typing import Any, Sequence
+from concurrent.futures import CancelledError
+from typing import Any
 
-from .errors import ModelFailure, TritonError
+from .errors import ModelFailure
 from .failures import describe, where
-from .messages import InferenceRequest, InferenceResponse
-from .model_config import CONTRADICTS, Contradiction, ModelConfig
+from .messages import InferenceRequest
+from .model_config import CONTRADICTS, Contradiction, ModelConfig, using_decoupled_model_transaction_policy
+from .senders import Outcome, failed, outcomes
 
 CLASS_NAME = "TritonPythonModel"
-Result = Any  # InferenceResponse or TritonError
 
 
 class Model:
-    """One instance of a user's model. Every method raises ModelFailure with a text for the client or the log.
+    """One instance of a user's model. Every method but `execute` raises ModelFailure with a text for the log.
 
     Args:
         name: the instance's name, for messages (`m_0_1`).
@@ -32,6 +33,7 @@ class Model:
         self._instance: Any = None
         self._execute: Any = None
         self._loop: Any = None
+        self.decoupled = False
 
     def complete(self, config_json: str) -> str:
         """Run auto_complete_config, if there is one. JSON in, JSON out."""
@@ -48,6 +50,7 @@ class Model:
             raise ModelFailure(f"auto_complete_config failed: {describe(error)}") from None
 
     def initialize(self, args: dict[str, str]) -> None:
+        self.decoupled = is_decoupled(args)
         try:
             self._instance = self._class()
             if hasattr(self._instance, "initialize"):
@@ -58,15 +61,35 @@ class Model:
         if self._execute is None:
             raise ModelFailure(f"{self._module.__file__}: class {CLASS_NAME} has no method named execute")
 
-    def execute(self, requests: list[InferenceRequest]) -> list[Result]:
-        """One result for each request, an InferenceResponse or a TritonError."""
+    def execute(self, requests: list[InferenceRequest]) -> list[Outcome]:
+        """What becomes of each request, whatever the user's code does."""
         try:
             returned = self._execute(requests)
             if _is_coroutine(returned):
-                returned = self._run(returned)
+                if self.decoupled:
+                    self._begin(returned, requests)
+                    returned = None
+                else:
+                    returned = self._run(returned)
+            return outcomes(requests, returned, self.decoupled, self._failure)
+        except ModelFailure as failure:
+            return failed(requests, self._failure(str(failure)), self.decoupled)
         except BaseException as error:
-            raise self._failure(describe(error)) from None
-        return self._results(requests, returned)
+            return failed(requests, self._failure(describe(error)), self.decoupled)
+
+    @property
+    def hears_of_sequences(self) -> bool:
+        return hasattr(self._instance, "sequence_ended")
+
+    def sequence_ended(self, correlation_id: int | str, reason: str) -> None:
+        """Tell the model, if it has such a method, that no more of a sequence will come: it was "idle" for too long or
+        "cancelled"."""
+        if not self.hears_of_sequences:
+            return
+        try:
+            self._instance.sequence_ended(correlation_id, reason)
+        except BaseException as error:
+            raise ModelFailure(f"sequence_ended failed: {describe(error)}") from None
 
     def finalize(self) -> None:
         """Also after a failed initialize; then the user's finalize is not called."""
@@ -80,43 +103,36 @@ class Model:
             if self._loop is not None:
                 self._loop.call_soon_threadsafe(self._loop.stop)
 
-    def _failure(self, text: str) -> ModelFailure:
-        return ModelFailure(f"Failed to process the request(s) for model '{self.name}', message: {text}")
+    def _failure(self, text: str) -> str:
+        return f"Failed to process the request(s) for model '{self.name}', message: {text}"
 
-    def _results(self, requests: list[InferenceRequest], returned: Any) -> list[Result]:
-        if returned is None:
-            returned = [None] * len(requests)
-        if not isinstance(returned, (list, tuple)):
-            raise self._failure(f"execute must return a list of InferenceResponse, got {type(returned).__name__}")
-        if len(returned) != len(requests):
-            raise self._failure(
-                f"execute returned {len(returned)} InferenceResponse objects for {len(requests)} InferenceRequest "
-                "objects; it must return one for each, in the same order"
-            )
-        return self._checked(requests, returned)
+    def _begin(self, coroutine: Any, requests: list[InferenceRequest]) -> None:
+        """Run beside what comes next: the requests are answered by their senders, also when the coroutine fails."""
+        running = self._start(coroutine)
 
-    def _checked(self, requests: list[InferenceRequest], returned: Sequence[Any]) -> list[Result]:
-        if set(map(type, returned)) == {InferenceResponse}:
-            return list(returned)
-        return [self._result(request, response) for request, response in zip(requests, returned)]
+        def ended(done: Any) -> None:
+            error = CancelledError() if done.cancelled() else done.exception()
+            if error is not None:
+                failed(requests, self._failure(describe(error)), decoupled=True)
 
-    def _result(self, request: InferenceRequest, response: Any) -> Result:
-        if response is None and request._sent is not None:
-            response = request._sent
-        if isinstance(response, InferenceResponse):
-            return response
-        what = "no response (None)" if response is None else f"{type(response).__name__}, not an InferenceResponse,"
-        text = f"execute returned {what} for the request"
-        return TritonError(str(self._failure(text)), TritonError.INTERNAL)
+        running.add_done_callback(ended)
 
     def _run(self, coroutine: Any) -> Any:
-        """Run on the model's own event loop, whose other tasks go on between batches."""
+        return self._start(coroutine).result()
+
+    def _start(self, coroutine: Any) -> Any:
+        """On the model's own event loop, whose other tasks go on between batches."""
         import asyncio  # a third of the time that a process takes to start, and few models need it
 
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
             threading.Thread(target=self._loop.run_forever, name=f"{self.name} event loop", daemon=True).start()
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+
+
+def is_decoupled(args: dict[str, str]) -> bool:
+    """Whether the model with these args of initialize is decoupled."""
+    return using_decoupled_model_transaction_policy(json.loads(args["model_config"]))
 
 
 def _plain(value: Any) -> Any:

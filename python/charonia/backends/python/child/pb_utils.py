@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from . import datatypes, errors, messages, model_config, strings, tensor
-from .errors import not_yet
+from . import calls, datatypes, errors, messages, model_config, responses, senders, strings, tensor
 from .logger import make_logger
 from .metrics import Metric, make_metric_family
+from .model_control import make_model_control
 from .runtime import Runtime
 
 MODULE_NAME = "triton_python_backend_utils"
@@ -18,9 +18,9 @@ MODULE_NAME = "triton_python_backend_utils"
 _SHARED: dict[str, Any] = {
     "np": np,
     "Tensor": tensor.Tensor,
-    "InferenceRequest": messages.InferenceRequest,
-    "InferenceResponse": messages.InferenceResponse,
-    "InferenceResponseSender": messages.InferenceResponseSender,
+    "InferenceResponse": responses.InferenceResponse,
+    "InferenceResponseSender": senders.InferenceResponseSender,
+    "ResponseIterator": calls.ResponseIterator,
     "InferenceTrace": messages.InferenceTrace,
     "PreferredMemory": messages.PreferredMemory,
     "TritonError": errors.TritonError,
@@ -48,7 +48,7 @@ def get_input_tensor_by_name(inference_request: messages.InferenceRequest, name:
     return None
 
 
-def get_output_tensor_by_name(inference_response: messages.InferenceResponse, name: str) -> tensor.Tensor | None:
+def get_output_tensor_by_name(inference_response: responses.InferenceResponse, name: str) -> tensor.Tensor | None:
     """The output of this name, None if the response has none."""
     for found in inference_response._outputs:
         if found._name == name:
@@ -56,24 +56,13 @@ def get_output_tensor_by_name(inference_response: messages.InferenceResponse, na
     return None
 
 
-def load_model(model_name: str, config: str = "", files: Any = None) -> None:
-    raise not_yet("loading a model from a model (load_model)")
-
-
-def unload_model(model_name: str, unload_dependents: bool = False) -> None:
-    raise not_yet("unloading a model from a model (unload_model)")
-
-
-def is_model_ready(model_name: str, model_version: str = "") -> bool:
-    raise not_yet("asking for a model's readiness from a model (is_model_ready)")
-
-
 def build_module(runtime: Runtime) -> ModuleType:
     """A new `triton_python_backend_utils` for one model."""
     module = ModuleType(MODULE_NAME, "Triton's Python API for models, as Charonia serves it.")
     module.__dict__.update(_SHARED)
-    for function in (get_input_tensor_by_name, get_output_tensor_by_name, load_model, unload_model, is_model_ready):
+    for function in (get_input_tensor_by_name, get_output_tensor_by_name, *make_model_control(runtime)):
         setattr(module, function.__name__, function)
+    module.__dict__["InferenceRequest"] = messages.request_class(runtime)
     module.__dict__["Logger"] = make_logger(runtime)
     module.__dict__["MetricFamily"] = make_metric_family(runtime)
     module.__dict__["get_model_dir"] = lambda: runtime.model_dir

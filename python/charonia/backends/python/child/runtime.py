@@ -5,13 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from .messages import InferenceRequest, InferenceResponse
+    from .messages import InferenceRequest
+    from .responses import InferenceResponse
+    from .senders import InferenceResponseSender
 
 INFO, WARNING, ERROR, VERBOSE = "INFO", "WARNING", "ERROR", "VERBOSE"
 
 
 class ResponseSink(Protocol):
-    """Takes the responses of a call to another model, on a thread of the runtime: must not block and must not raise."""
+    """Takes the responses of a call to another model, on a thread of the runtime: must not block and must not raise.
+
+    Attributes:
+        blocks: the thread that calls waits for the end, so the inputs of the call don't change meanwhile.
+    """
+
+    blocks: bool
 
     def __call__(self, response: InferenceResponse | None, final: bool) -> None:
         """`response` is None for an end that no response comes with; errors are responses too."""
@@ -29,16 +37,28 @@ class OutgoingCall(Protocol):
 
 
 class Runtime(Protocol):
-    """One for each model instance."""
+    """One for each model instance.
+
+    Attributes:
+        decoupled: whether the model may send any number of responses; known before `initialize` is called.
+    """
 
     model_dir: str
+    decoupled: bool
 
-    def send(self, request: InferenceRequest, response: InferenceResponse | None, final: bool) -> None:
+    def send(self, sender: InferenceResponseSender, response: InferenceResponse | None, final: bool) -> None:
         """Send one response of a request that was not answered by what `execute` returned, or its bare end (None).
 
-        Any thread may call it. Blocks while the reader of the responses is too far behind; never when the request was
-        cancelled. Outputs are taken before it returns. Raises TritonModelException: the outputs can't be sent.
+        Any thread may call it. Outputs are taken before it returns. Raises TritonModelException: they can't be sent.
         """
+
+    def wait_for_room(self, sender: InferenceResponseSender) -> None:
+        """Block while the reader of the responses is too far behind; never when the request was cancelled. Called
+        before `send` while `sender.ahead` is not 0."""
+
+    def dropped(self, sender: InferenceResponseSender) -> None:
+        """The model has let go of a request that still waits for a response. Out of the garbage collector, so maybe in
+        the midst of anything: waits for no lock, never raises."""
 
     def infer(self, request: InferenceRequest, decoupled: bool, sink: ResponseSink) -> OutgoingCall:
         """Have another model execute `request`; its responses come to `sink`, the last one with `final`.

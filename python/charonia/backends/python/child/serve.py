@@ -13,79 +13,18 @@ from typing import Any
 from . import wire
 from .arena import Arena, Region
 from .batch import BatchReader, BatchWriter
-from .errors import ModelFailure, TritonModelException, not_yet
+from .errors import ModelFailure
 from .failures import describe
 from .internals import INTERNAL_NAME, build_internals
+from .link import ChildRuntime
 from .loader import load_model_file
-from .model import Model
+from .messages import InferenceRequest
+from .model import Model, is_decoupled
 from .pb_utils import MODULE_NAME, build_module
+from .responding import drained
+from .senders import HELD, RESCHEDULED, Outcome
 
 _LAST_MOMENTS_S = 5.0  # for finalize, when the server has gone
-
-
-class ChildRuntime:
-    """The API's way to the server: the events channel. Any thread may use it."""
-
-    def __init__(self, events: wire.Channel) -> None:
-        self.model_dir = ""
-        self._events = events
-        self._pending: deque[Any] = deque()
-        self._unsettled = False  # casts were sent, and maybe not taken yet
-        self._calling = threading.Lock()
-
-    def send(self, request: Any, response: Any, final: bool) -> None:
-        raise not_yet("a response that execute does not return")
-
-    def infer(self, request: Any, decoupled: bool, sink: Any) -> Any:
-        raise not_yet("calling another model")
-
-    def log(self, level: str, message: str, file: str, line: int) -> None:
-        try:
-            self._events.send(wire.LOG, 0, (level, message, file, line))
-        except wire.LinkClosed:
-            pass
-
-    def call(self, operation: str, *arguments: Any) -> Any:
-        try:
-            with self._calling:
-                self._flush()
-                self._unsettled = False
-                self._events.send(wire.CALL, 1, (operation, arguments))
-                answer = self._events.receive()
-        except wire.LinkClosed:
-            raise TritonModelException(f"{operation}: the server has gone") from None
-        if answer.kind == wire.FAILED:
-            raise TritonModelException(answer.meta)
-        return answer.meta
-
-    def settle(self) -> None:
-        """Return when the server has taken all that was logged and cast so far."""
-        try:
-            self.call("settle")
-        except TritonModelException:  # the server has gone
-            pass
-
-    def settle_casts(self) -> None:
-        """Return when the server has taken all that was cast so far; at once when nothing was."""
-        if self._unsettled or self._pending:
-            self.settle()
-
-    def cast(self, operation: str, *arguments: Any) -> None:
-        self._pending.append((operation, arguments))
-        # A removal may come out of the garbage collector, in the middle of a send: it waits for the next occasion then.
-        if operation != "metric.remove" or not self._events.sending:
-            try:
-                self._flush()
-            except wire.LinkClosed:
-                pass
-
-    def _flush(self) -> None:
-        casts = []
-        while self._pending:
-            casts.append(self._pending.popleft())
-        if casts:
-            self._unsettled = True
-            self._events.send(wire.CAST, 0, casts)
 
 
 class Server:
@@ -96,6 +35,7 @@ class Server:
         self._runtime = runtime
         self._outputs = outputs
         self._released: deque[int] = deque()
+        self._inputs = inputs
         self._reader = BatchReader(inputs, self._released)
         self._writer = BatchWriter(outputs, inputs)
         self._name = ""
@@ -132,7 +72,7 @@ class Server:
 
     def _start(self, path: str, package: str, folders: list[str], model_dir: str) -> None:
         self._runtime.model_dir = model_dir
-        api = build_module(self._runtime)
+        api: Any = build_module(self._runtime)
         sys.modules[MODULE_NAME] = api
         sys.modules[INTERNAL_NAME] = build_internals(api, lambda: self._outputs.free_bytes)
         self._module = load_model_file(path, package, folders)
@@ -141,7 +81,12 @@ class Server:
         return Model(name, self._module).complete(config_json)
 
     def _initialize(self, name: str, args: dict[str, str], output_names: tuple[str, ...]) -> None:
+        self._runtime.decoupled = is_decoupled(args)
+        if self._runtime.decoupled:
+            self._released = self._runtime.released  # what streams may outlive the batch, and the next one be far
+        self._reader = BatchReader(self._inputs, self._released)
         self._reader.output_names = output_names
+        self._reader.request_class = sys.modules[MODULE_NAME].InferenceRequest
         self._model = Model(name, self._module)
         self._model.initialize(args)
 
@@ -153,23 +98,32 @@ class Server:
     def _batch(self, frame: wire.Frame) -> None:
         for offset in frame.meta[4]:
             self._outputs.free(offset)
-        failures, parameters, groups, payload = self._answer(frame)
-        released = []
-        while self._released:
-            released.append(self._released.popleft())
+        failures, parameters, groups, rescheduled, payload = self._answer(frame)
         self._runtime.settle_casts()  # whoever sees the answer sees the metrics too
-        meta = (failures, parameters, groups, released)
+        meta = (failures, parameters, groups, drained(self._released), rescheduled)
         self._work.send(wire.DONE, frame.correlation, meta, payload)
 
-    def _answer(self, frame: wire.Frame) -> tuple[Any, Any, list[Any], list[Any]]:
+    def _answer(self, frame: wire.Frame) -> tuple[Any, Any, list[Any], list[int], list[Any]]:
         assert self._model is not None
         try:
             requests = self._reader.read(frame.meta, frame.payload)
-            return self._writer.write(requests, self._model.execute(requests))
-        except ModelFailure as failure:
-            return str(failure), {}, [], []
+            outcomes = self._model.execute(requests)
+            failures, parameters, groups, payload = self._writer.write(requests, outcomes)
+            return failures, parameters, groups, self._leave(requests, outcomes), payload
         except Exception as error:
-            return f"the batch could not be exchanged with the model's process: {describe(error)}", {}, [], []
+            return f"the batch could not be exchanged with the model's process: {describe(error)}", {}, [], [], []
+
+    def _leave(self, requests: list[InferenceRequest], outcomes: list[Outcome]) -> list[int]:
+        """See to the requests that are not answered now; the indices of those that the server is to reschedule."""
+        rescheduled = []
+        for index, outcome in enumerate(outcomes):
+            if outcome is HELD:
+                requests[index].get_response_sender()  # the model may let go of the request without having asked for it
+            elif outcome is RESCHEDULED and not self._runtime.decoupled:
+                rescheduled.append(index)
+            elif outcome is RESCHEDULED:
+                self._runtime.reschedule(requests[index].get_response_sender())
+        return rescheduled
 
 
 def watch_parent(work: wire.Channel) -> None:

@@ -4,8 +4,8 @@ A frame is a header of 16 bytes (kind, correlation id, length of the meta part, 
 (plain Python values, by marshal, whose version 2 every interpreter reads) and the payload (tensor bytes).
 Two sockets connect the two processes:
 
-    work     parent → child: START, BATCH, FINALIZE     child → parent: DONE, FAILED
-    events   child → parent: LOG, CALL, CAST            parent → child: DONE, FAILED (the answers to calls)
+    work     parent → child: START, BATCH, FINALIZE       child → parent: DONE, FAILED
+    events   child → parent: LOG, CALL, CAST, RESPONSES   parent → child: DONE, FAILED (the answers to calls), ROOM
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ FAILED = 7  # meta: the reason, one text
 LOG = 8  # meta: (level, message, file, line)
 CALL = 9  # meta: (operation, arguments); answered
 CAST = 10  # meta: list of (operation, arguments); not answered
+RESPONSES = 11  # what response senders send, see `responding`
+ROOM = 12  # meta: (list of (key, how many responses of that request were taken), output blocks that are free again)
 
 _HEADER = struct.Struct("<IIII")
 _HEADER_BYTES = _HEADER.size
@@ -46,6 +48,15 @@ class Frame(NamedTuple):
     correlation: int
     meta: Any
     payload: bytearray
+
+
+def frame_bytes(kind: int, correlation: int, meta: Any, payload: Sequence[Any] = ()) -> bytes:
+    """A whole frame. Raises ValueError: it is larger than 4 GiB."""
+    data = marshal.dumps(meta, _MARSHAL_VERSION)
+    body = b"".join(payload)
+    if len(data) > _LIMIT_BYTES or len(body) > _LIMIT_BYTES:
+        raise ValueError(f"a frame of {len(data)} + {len(body)} bytes is over the limit of 4 GiB")
+    return b"".join((_HEADER.pack(kind, correlation, len(data), len(body)), data, body))
 
 
 class Channel:
@@ -75,14 +86,22 @@ class Channel:
             LinkClosed: the other side has gone.
             ValueError: the frame is larger than 4 GiB.
         """
-        data = marshal.dumps(meta, _MARSHAL_VERSION)
-        body = b"".join(payload)
-        if len(data) > _LIMIT_BYTES or len(body) > _LIMIT_BYTES:
-            raise ValueError(f"a frame of {len(data)} + {len(body)} bytes is over the limit of 4 GiB")
-        header = _HEADER.pack(kind, correlation, len(data), len(body))
+        frame = frame_bytes(kind, correlation, meta, payload)
         try:
             with self._sending:
-                self._socket.sendall(b"".join((header, data, body)))
+                self._socket.sendall(frame)
+        except OSError as error:
+            raise LinkClosed(str(error)) from None
+
+    def offer(self, data: Any) -> int:
+        """Send as much of these bytes as can be sent without waiting; how many that were. Raises LinkClosed.
+
+        Not beside `send`: a frame must not come into the middle of another.
+        """
+        try:
+            return self._socket.send(data, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return 0
         except OSError as error:
             raise LinkClosed(str(error)) from None
 

@@ -1,0 +1,168 @@
+"""The API's way from a model's process to the server: the events channel. Any thread may use it."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from itertools import count
+from typing import Any
+
+from . import wire
+from .arena import Arena
+from .errors import TritonError, TritonModelException, not_yet
+from .responding import Responses
+from .responses import InferenceResponse
+from .senders import InferenceResponseSender
+
+
+class ChildRuntime:
+    """See `runtime.Runtime`.
+
+    What the server says on this channel is read by the thread that waits for the answer to a call, until something
+    needs a thread that always listens: most models need none.
+
+    Attributes:
+        released: input blocks to report with responses.
+    """
+
+    def __init__(self, events: wire.Channel, outputs: Arena) -> None:
+        self.model_dir = ""
+        self.decoupled = False
+        self.released: deque[int] = deque()
+        self._events = events
+        self._outputs = outputs
+        self._responses = Responses(events, outputs, self.released)
+        self._casts: deque[Any] = deque()
+        self._unsettled = False  # casts were sent, and maybe not taken yet
+        self._calling = threading.Lock()
+        self._listener: threading.Thread | None = None
+        self._numbers = count(1)
+        self._answers: dict[int, _Answer] = {}
+
+    def send(self, sender: InferenceResponseSender, response: InferenceResponse | None, final: bool) -> None:
+        self._listen()
+        self._responses.send(sender, response, final)
+
+    def wait_for_room(self, sender: InferenceResponseSender) -> None:
+        self._responses.wait_for_room(sender)
+
+    def dropped(self, sender: InferenceResponseSender) -> None:
+        self._responses.fail(sender.key, TritonError(_DROPPED if self.decoupled else _NO_RESPONSE))
+
+    def reschedule(self, sender: InferenceResponseSender) -> None:
+        """What was sent comes before it."""
+        if sender._close():
+            self._responses.reschedule(sender.key)
+
+    def infer(self, request: Any, decoupled: bool, sink: Any) -> Any:
+        raise not_yet("calling another model")
+
+    def log(self, level: str, message: str, file: str, line: int) -> None:
+        try:
+            self._events.send(wire.LOG, 0, (level, message, file, line))
+        except wire.LinkClosed:
+            pass
+
+    def call(self, operation: str, *arguments: Any) -> Any:
+        try:
+            answer = self._ask(operation, arguments)
+        except wire.LinkClosed:
+            answer = None
+        if answer is None:
+            raise TritonModelException(f"{operation}: the server has gone")
+        if answer.kind == wire.FAILED:
+            raise TritonModelException(answer.meta)
+        return answer.meta
+
+    def settle(self) -> None:
+        """Return when the server has taken all that was logged and cast so far."""
+        try:
+            self.call("settle")
+        except TritonModelException:  # the server has gone
+            pass
+
+    def settle_casts(self) -> None:
+        """Return when the server has taken all that was cast so far; at once when nothing was."""
+        if self._unsettled or self._casts:
+            self.settle()
+
+    def cast(self, operation: str, *arguments: Any) -> None:
+        self._casts.append((operation, arguments))
+        # A removal may come out of the garbage collector, in the middle of a send: it waits for the next occasion then.
+        if operation != "metric.remove" or not self._events.sending:
+            try:
+                self._flush()
+            except wire.LinkClosed:
+                pass
+
+    def _flush(self) -> None:
+        casts = []
+        while self._casts:
+            casts.append(self._casts.popleft())
+        if casts:
+            self._unsettled = True
+            self._events.send(wire.CAST, 0, casts)
+
+    def _ask(self, operation: str, arguments: Any) -> wire.Frame | None:
+        """The answer, None when the server has gone. Raises LinkClosed: as well."""
+        number = next(self._numbers) & 0xFFFFFFFF
+        answer = self._answers[number] = _Answer()
+        try:
+            with self._calling:
+                self._flush()
+                self._unsettled = False
+                self._events.send(wire.CALL, number, (operation, arguments))
+                while self._listener is None and answer.frame is None:
+                    self._take(self._events.receive())
+            answer.arrived.wait()
+            return answer.frame
+        finally:
+            del self._answers[number]
+
+    def _listen(self) -> None:
+        """From now on a thread takes what the server says."""
+        if self._listener is None:
+            with self._calling:  # whoever waits for an answer reads it first
+                if self._listener is None:
+                    self._listener = threading.Thread(target=self._run, name="charonia listener", daemon=True)
+                    self._listener.start()
+
+    def _run(self) -> None:
+        try:
+            while True:
+                self._take(self._events.receive())
+        except wire.LinkClosed:
+            self._responses.close()
+            for answer in list(self._answers.values()):
+                answer.arrived.set()
+
+    def _take(self, frame: wire.Frame) -> None:
+        if frame.kind == wire.ROOM:
+            counts, freed = frame.meta
+            for offset in freed:
+                self._outputs.free(offset)
+            self._responses.taken(counts)
+        elif frame.kind in (wire.DONE, wire.FAILED):
+            answer = self._answers.get(frame.correlation)
+            if answer is not None:
+                answer.frame = frame
+                answer.arrived.set()
+
+
+class _Answer:
+    """What a call waits for; `frame` stays None when the server has gone."""
+
+    __slots__ = ("arrived", "frame")
+
+    def __init__(self) -> None:
+        self.arrived = threading.Event()
+        self.frame: wire.Frame | None = None
+
+
+_DROPPED = (
+    "the model has let go of the request's response sender without TRITONSERVER_RESPONSE_COMPLETE_FINAL, "
+    "so nothing more would ever come"
+)
+_NO_RESPONSE = (
+    "execute returned no response (None) for the request, and its response sender has gone without sending one"
+)

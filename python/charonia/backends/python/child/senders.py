@@ -1,0 +1,211 @@
+"""`pb_utils.InferenceResponseSender`, and how what it sent goes together with what `execute` returned."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any, Callable, Sequence
+
+from .errors import ModelFailure, TritonError, TritonModelException
+from .responses import (
+    TRITONSERVER_REQUEST_RELEASE_RESCHEDULE,
+    TRITONSERVER_RESPONSE_COMPLETE_FINAL,
+    InferenceResponse,
+)
+from .runtime import ERROR
+
+if TYPE_CHECKING:
+    from .messages import InferenceRequest
+
+
+class Fate:
+    """What becomes of a request that is not answered by what `execute` returned."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return self._name
+
+
+SENT = Fate("SENT")
+"""Its sender has sent all there is."""
+HELD = Fate("HELD")
+"""Its sender will send more, from whatever thread."""
+RESCHEDULED = Fate("RESCHEDULED")
+"""It goes back to the scheduler."""
+
+Outcome = Any  # InferenceResponse, TritonError or Fate
+
+
+class InferenceResponseSender:
+    """Sends the responses of one request, from any thread: any number for decoupled models, one for others.
+
+    It does not hold its request: where a model drops both before the end, the runtime learns of it at once.
+
+    Attributes:
+        key: what the runtime knows the request by.
+        ahead: for the runtime to count in: responses that their reader has not taken.
+    """
+
+    __slots__ = ("__weakref__", "_closed", "_count", "_is_cancelled", "_lock", "_runtime", "_wanted", "ahead", "key")
+
+    def __init__(self, request: InferenceRequest) -> None:
+        self._closed = False
+        self._count = 0
+        self._runtime = request._runtime
+        self._is_cancelled = request._is_cancelled
+        self._wanted = request._requested if request._prunes else None  # None for all outputs
+        self._lock = threading.Lock()
+        self.key = request._slot
+        self.ahead = 0
+
+    def send(self, response: InferenceResponse | None = None, flags: int = 0) -> None:
+        """Blocks while the reader of the responses is too far behind.
+
+        Raises:
+            TritonModelException: the sender is closed, a plain model's second response, wrong flags, outputs that
+                can't be sent.
+        """
+        if response is not None and not isinstance(response, InferenceResponse):
+            raise TypeError(f"send needs an InferenceResponse, got {type(response).__name__}")
+        if flags not in (0, TRITONSERVER_RESPONSE_COMPLETE_FINAL):
+            raise _cannot(
+                "Unsupported flag provided", f"flags must be 0 or TRITONSERVER_RESPONSE_COMPLETE_FINAL: {flags}"
+            )
+        final = flags == TRITONSERVER_RESPONSE_COMPLETE_FINAL
+        if response is None and not final:
+            raise TritonModelException(
+                "Inference Response object must be provided when the response flags is set to zero: "
+                "only the end of the responses comes without one"
+            )
+        if self.ahead:
+            self._runtime.wait_for_room(self)
+        with self._lock:
+            self._check_turn(response)
+            if self._is_awaited:
+                # The one response of a plain model is its last, whatever the flags say.
+                self._runtime.send(self, _pruned(self._wanted, response), final or not self._runtime.decoupled)
+            self._count += 1
+            self._closed = final
+
+    def is_cancelled(self) -> bool:
+        return bool(self._is_cancelled(self.key))
+
+    def _check_turn(self, response: InferenceResponse | None) -> None:
+        plain = not self._runtime.decoupled
+        if plain and response is not None and self._count:
+            raise _cannot("Non-decoupled model cannot send more than one response")
+        if plain and response is None and not self._count:
+            raise _cannot("Non-decoupled model cannot send complete final before sending a response")
+        if self._closed:
+            raise _cannot("Response sender has been closed")  # these very words: models compare them
+
+    @property
+    def _is_awaited(self) -> bool:
+        """Whether the request waits for a response or for its end."""
+        return not self._closed and (self._runtime.decoupled or not self._count)
+
+    def _close(self) -> bool:
+        """Let nothing be sent any more. False when the request was answered to its end already."""
+        with self._lock:
+            was_awaited, self._closed = self._is_awaited, True
+        return was_awaited
+
+    def _fail(self, text: str) -> None:
+        """End the request with an error, if it has not ended."""
+        with self._lock:
+            if self._is_awaited:
+                self._runtime.send(self, InferenceResponse(error=TritonError(text)), True)
+            self._closed = True
+
+    def __del__(self) -> None:
+        if self._is_awaited:
+            self._runtime.dropped(self)
+
+
+def outcomes(
+    requests: Sequence[InferenceRequest], returned: Any, decoupled: bool, sentence: Callable[[str], str]
+) -> list[Outcome]:
+    """What becomes of each request after `execute` has returned. Raises ModelFailure: it returned something else.
+
+    Args:
+        sentence: makes what the client is told of what is wrong with one response.
+    """
+    if decoupled:
+        if returned is not None:
+            raise ModelFailure(
+                "the model is using the decoupled mode and the execute function must return None: its responses go by "
+                f"response senders; got {type(returned).__name__}"
+            )
+        return [_fate(request) for request in requests]
+    if returned is None:
+        returned = [None] * len(requests)
+    if not isinstance(returned, (list, tuple)):
+        raise ModelFailure(f"execute must return a list of InferenceResponse, got {type(returned).__name__}")
+    if len(returned) != len(requests):
+        raise ModelFailure(
+            f"execute returned {len(returned)} InferenceResponse objects for {len(requests)} InferenceRequest "
+            "objects; it must return one for each, in the same order"
+        )
+    if set(map(type, returned)) == {InferenceResponse} and not any(
+        request._sender is not None or _is_rescheduled(request) for request in requests
+    ):
+        return list(returned)
+    return [_outcome(request, response, sentence) for request, response in zip(requests, returned)]
+
+
+def failed(requests: Sequence[InferenceRequest], text: str, decoupled: bool) -> list[Outcome]:
+    """What becomes of each request after `execute` has raised: an error for those that are not answered to the end.
+
+    In decoupled models it is sent here, so that it comes behind the responses that were sent before.
+    """
+    if decoupled:
+        for request in requests:
+            request.get_response_sender()._fail(text)
+        return [SENT] * len(requests)
+    return [TritonError(text) if request.get_response_sender()._close() else SENT for request in requests]
+
+
+def _outcome(request: InferenceRequest, response: Any, sentence: Callable[[str], str]) -> Outcome:
+    if response is None and (request._sender is not None or _is_rescheduled(request)):
+        return _fate(request)
+    if not isinstance(response, InferenceResponse):
+        what = "no response (None)" if response is None else f"{type(response).__name__}, not an InferenceResponse,"
+        return TritonError(sentence(f"execute returned {what} for the request"))
+    if _is_rescheduled(request):
+        text = "execute returned a response for a request that is to be rescheduled; it must return None"
+        return TritonError(sentence(text))
+    if request._sender is not None and not request._sender._close():
+        text = "execute returned a response for a request that its response sender has answered already: it is dropped"
+        request._runtime.log(ERROR, text, "model.py", 0)
+        return SENT
+    return response
+
+
+def _fate(request: InferenceRequest) -> Fate:
+    if _is_rescheduled(request):
+        return RESCHEDULED
+    sender = request._sender
+    return SENT if sender is not None and not sender._is_awaited else HELD
+
+
+def _is_rescheduled(request: InferenceRequest) -> bool:
+    return request._release_flags == TRITONSERVER_REQUEST_RELEASE_RESCHEDULE
+
+
+def _pruned(wanted: Sequence[str] | None, response: InferenceResponse | None) -> InferenceResponse | None:
+    """Without the outputs that the client did not ask for."""
+    if response is None or wanted is None or response._error is not None:
+        return response
+    kept = [tensor for tensor in response._outputs if tensor._name in wanted]
+    if len(kept) == len(response._outputs):
+        return response
+    pruned = InferenceResponse(kept)
+    pruned._parameters = response._parameters
+    return pruned
+
+
+def _cannot(reason: str, detail: str = "") -> TritonModelException:
+    return TritonModelException(f"Unable to send response. {reason}{': ' + detail if detail else ''}.")
