@@ -123,6 +123,7 @@ def _numbers(elements: Sequence[Any], datatype: str, where: str) -> Array:
     if known is None:
         raise InvalidArgumentError(f"{where}: its configuration gives no datatype, which generate needs")
     if datatype == "BOOL":
+        _check_kinds([each for each in elements if each not in (0, 1)], frozenset(), _BOOLEAN[1], where)
         return _whole(elements, 0, 1, _BOOLEAN, datatype, where).astype(np.bool_)
     if known.numpy.kind in "iu":
         limits = np.iinfo(known.numpy.str)

@@ -86,8 +86,13 @@ def test_what_is_no_number(wrong):
 
 def test_booleans():
     assert value_of([True, False, 0, 1], "BOOL").tolist() == [True, False, False, True]
-    assert "out of range" in value_fault(123, "BOOL")
-    assert "attempt to access JSON non-boolean as boolean; got a string" in value_fault('"false"', "BOOL")
+    for wrong, got in (
+        ('"false"', "a string"),
+        ("123", "the number 123"),
+        ("-1", "the number -1"),
+        ("1.0", "the number"),
+    ):
+        assert f"attempt to access JSON non-boolean as boolean; got {got}" in value_fault(f"[true, {wrong}]", "BOOL")
 
 
 def test_text():

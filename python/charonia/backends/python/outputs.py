@@ -2,7 +2,8 @@
 
 A name, a datatype or a number of dimensions that differs is an error. Dims of other sizes are told in the log and
 passed on, as in Triton, which looks at none of this: the answer carries the real shape. Where a `reshape` counts on
-them they are an error too.
+them they are an error too. An output without elements (`np.array([])`, which is FP64) may have any datatype and any
+number of dimensions: nothing in it can be wrong.
 """
 
 from collections.abc import Sequence
@@ -59,12 +60,12 @@ class OutputCheck:
         if expected is None:
             return f"{label}, which its configuration does not have; it has {', '.join(self._expected)}"
         wanted, dims = expected
-        differs = bool(wanted) and datatype != wanted
-        if differs and not loses_nothing(datatype, wanted):
+        differs, empty = bool(wanted) and datatype != wanted, 0 in shape
+        if differs and not (empty or loses_nothing(datatype, wanted)):
             return f"{label} with datatype {datatype}, its configuration says {wanted}"
         full = (-1, *dims) if self._batched else dims
         if not _matches(shape, full):
-            if len(shape) != len(full) or name in self._reshaped:
+            if (len(shape) != len(full) and not empty) or name in self._reshaped:
                 return f"{label} with shape {list(shape)}, its configuration says {list(full)}"
             self._notes.tell_shape(name, shape, full)
         if differs:

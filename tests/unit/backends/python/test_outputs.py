@@ -31,3 +31,17 @@ def test_where_a_reshape_counts_on_the_dims_they_must_be_right():
     assert check.problem("Y", "FP32", (1, 2, 4)) == (
         "model 'm' returned output 'Y' with shape [1, 2, 4], its configuration says [-1, 2, 3]"
     )
+
+
+def test_an_output_without_elements_has_no_wrong_ones(serve, workshop):
+    """np.array([]) is FP64, whatever the output is."""
+    code = GROWS.replace("x[:, :3]", "np.array([])").replace("class ", "import numpy as np\n\nclass ", 1)
+    for datatype in ("TYPE_STRING", "TYPE_INT32", "TYPE_BOOL", "TYPE_FP16"):
+        served = serve(code, outputs=f"Y:{datatype}:1,-1")
+        answer = served.call(X=np.ones(16, np.float32))["Y"]
+        assert (answer.shape, answer.tolist()) == ((0,), [])
+
+
+def test_a_reshape_counts_on_dims_without_elements_too():
+    check = OutputCheck("m", [OutputSpec("Y", "FP32", (6,), (2, 3))], False, OutputNotes("m", SilentLog()))
+    assert "with shape [0]" in (check.problem("Y", "FP32", (0,)) or "")
