@@ -40,6 +40,7 @@ $(VENV)/installed: $(VENV)/created pyproject.toml $(RUST_SOURCES)
 $(VENV)/models: $(VENV)/installed
 	$(call say,Installing the packages that bring the example models)
 	@$(BIN)/python -m pip install --quiet --group models
+	@$(BIN)/python -m pip install --quiet --no-deps silero-vad==6.2.3  # its model file; the package itself wants torch
 	@touch $@
 
 setup: $(VENV)/models
