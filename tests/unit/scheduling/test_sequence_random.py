@@ -5,7 +5,7 @@ import random
 import pytest
 
 from charonia.core.errors import InvalidArgumentError, UnavailableError
-from tests.unit.scheduling.sequence_world import END, IDLE_US, START, SequenceWorld, told
+from tests.unit.scheduling.sequence_world import END, IDLE_US, START, SequenceWorld
 
 IDS = (1, 2, 3, "1", "2", 4, 5, 6, 7)
 TEXT_IDS = 'control_input [ { name: "READY" control { kind: CONTROL_SEQUENCE_READY int32_false_true: [ 0, 1 ] } } ]'
@@ -13,7 +13,7 @@ STRATEGIES = {
     "direct": "direct { }",
     "direct with delays": "direct { max_queue_delay_microseconds: 300 minimum_slot_utilization: 0.7 }",
     "oldest": "oldest { max_candidate_sequences: 3 }",
-    "oldest with delays": "oldest { max_candidate_sequences: 5 preferred_batch_size: 2 max_queue_delay_microseconds: 90 }",
+    "oldest with delays": "oldest { preferred_batch_size: 2 max_queue_delay_microseconds: 90 }",
     "oldest in order": "oldest { max_candidate_sequences: 4 preserve_ordering: true }",
 }
 
@@ -22,9 +22,9 @@ class Oracle:
     """What clients and models know. A client's sequence is a number; its requests are numbered within it.
 
     Attributes:
-        open: by id, the client's sequence that may go on; unsettled: its requests without an answer.
+        open: by number, the client's sequence that may go on; unsettled: its requests without an answer.
         quiet_ns: since when a sequence has had no unsettled request.
-        models: by seat and id, what that instance executed last: (sequence, number).
+        models: by seat and number, what that instance executed last: (sequence, number).
         place: by sequence, its instance and its slot.
     """
 
@@ -37,25 +37,25 @@ class Oracle:
         self.serials = 0
 
     def enqueue(self):
-        id, flags = self.random.choice(IDS), self.random.choice((0, 0, 0, START, END, START | END))
-        known = self.open.get(id)
+        number, flags = self.random.choice(IDS), self.random.choice((0, 0, 0, START, END, START | END))
+        known = self.open.get(number)
         shape_key = self.random.choice((1, 1, 1, 1, 2))
         timeout_us = self.random.choice((0, 0, 0, IDLE_US // 2))
         if known is None and not flags & START:
             with pytest.raises(InvalidArgumentError, match="must specify the START flag"):
-                self.world.enqueue(id, flags)
+                self.world.enqueue(number, flags)
             return
-        request = self.world.enqueue(id, flags, shape_key=shape_key, timeout_us=timeout_us)
+        request = self.world.enqueue(number, flags, shape_key=shape_key, timeout_us=timeout_us)
         if known is None:
             self.serials += 1
-            known = self.open[id] = self.serials
+            known = self.open[number] = self.serials
             self.unsettled[known], self.sent[known] = [], 0
         self.facts[request] = (known, self.sent[known], bool(flags & START))
         self.sent[known] += 1
         self.unsettled[known].append(request)
         self.all.append(request)
         if flags & END:
-            del self.open[id]
+            del self.open[number]
 
     def pull(self, seat=None):
         seat = seat or self.random.choice(self.seats + self.leaving)
@@ -112,7 +112,7 @@ class Oracle:
             self.close(sequence)
 
     def close(self, sequence):
-        self.open = {id: each for id, each in self.open.items() if each != sequence}
+        self.open = {number: each for number, each in self.open.items() if each != sequence}
 
     def pass_time(self):
         self.world.advance(us=self.random.choice((50, 400, IDLE_US // 3, IDLE_US + 1)))
