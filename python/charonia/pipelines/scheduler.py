@@ -95,12 +95,6 @@ class EnsembleScheduler:
     def lost(self, seat: object) -> None:
         """There are no instances."""
 
-    def expect(self, seats: Iterable[object]) -> None:
-        """There are no instances."""
-
-    def lost(self, seat: object) -> None:
-        """There are no instances."""
-
     def dismiss(self, seats: Iterable[object]) -> None:
         """There are no instances."""
 
