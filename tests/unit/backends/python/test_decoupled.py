@@ -3,6 +3,7 @@
 import gc
 import os
 import threading
+from functools import partial
 
 import numpy as np
 import pytest
@@ -48,11 +49,14 @@ class LastElements(KeptBatch):
 
 
 @pytest.fixture
-def decoupled(workshop):
-    def make(code, **options):
-        return workshop.serve(code, decoupled=True, **options)
+def decoupled(serve):
+    """Serve a decoupled model in one form and then in the other."""
+    return partial(serve, decoupled=True)
 
-    return make
+
+@pytest.fixture
+def isolated(workshop):
+    return partial(workshop.serve, decoupled=True)
 
 
 def test_any_number_of_responses_in_order(decoupled):
@@ -233,8 +237,8 @@ def test_coroutines_run_beside_one_another(decoupled):
         assert numbers(batch.wait()) == [1]
 
 
-def test_a_reader_that_is_behind_holds_the_model_up(decoupled):
-    served = decoupled(COUNT)
+def test_a_reader_that_is_behind_holds_the_model_up(isolated):
+    served = isolated(COUNT)
     flow = ReplyQueue(limit=0)
     flow.has_room = lambda: False
     listeners = []
@@ -280,7 +284,7 @@ def test_cancelling_is_seen_by_requests_and_senders(decoupled):
     other.wait()
 
 
-def test_what_a_dead_process_had_open_fails_at_once(decoupled):
+def test_what_a_dead_process_had_open_fails_at_once(isolated):
     code = (
         COUNT.replace("def execute", "def answer")
         + """
@@ -294,7 +298,7 @@ def test_what_a_dead_process_had_open_fails_at_once(decoupled):
         requests[0].get_response_sender().send(pb_utils.InferenceResponse([y]))
 """
     )
-    served = decoupled(code)
+    served = isolated(code)
     batch = make_batch(row(0))
     batch.start(served.instance)
     died = served.run(row(0), id="die")
@@ -305,7 +309,7 @@ def test_what_a_dead_process_had_open_fails_at_once(decoupled):
     assert numbers(served.run(row(3), id="count")) == [0, 1, 2]
 
 
-def test_large_responses_go_by_shared_memory_that_is_used_again(decoupled):
+def test_large_responses_go_by_shared_memory_that_is_used_again(isolated):
     code = """
     class TritonPythonModel:
         def execute(self, requests):
@@ -315,7 +319,7 @@ def test_large_responses_go_by_shared_memory_that_is_used_again(decoupled):
                 sender.send(pb_utils.InferenceResponse([pb_utils.Tensor("Y", x + number)]))
             sender.send(pb_utils.InferenceResponse([pb_utils.Tensor("Y", x)]), 1)
     """
-    served = decoupled(code)
+    served = isolated(code)
     array = np.zeros(100_000, np.float32)
     for _ in range(3):
         batch = LastElements(make_batch({"X": array}).requests)
@@ -339,7 +343,7 @@ def test_strings_and_absent_outputs(decoupled):
     assert batch.responses[0][1].outputs == []
 
 
-def test_a_plain_model_may_answer_by_its_sender_after_execute(workshop):
+def test_a_plain_model_may_answer_by_its_sender_after_execute(serve):
     code = """
     import threading
 
@@ -359,14 +363,14 @@ def test_a_plain_model_may_answer_by_its_sender_after_execute(workshop):
                     assert "more than one" in str(error)
                 sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
     """
-    served = workshop.serve(code)
+    served = serve(code)
     batch = served.run(row(0), row(1), row(2), row(3))
     assert [numbers(batch, index) for index in range(3)] == [[0], [1], [1]]
     assert "returned no response (None)" in str(batch.error(3))
 
 
-def test_many_streams_leave_nothing_behind(decoupled):
-    served = decoupled(COUNT)
+def test_many_streams_leave_nothing_behind(isolated):
+    served = isolated(COUNT)
     rows = [row(number % 4) for number in range(50)]
     served.run(*rows)
     link, pid = served.instance._life.link, served.instance._life.child.popen.pid
@@ -386,3 +390,48 @@ def test_many_streams_leave_nothing_behind(decoupled):
     assert len(os.listdir("/proc/self/fd")) <= files
     assert len(link._open) == 0
     assert not any(link._open._flags)
+
+
+def test_a_reader_that_is_behind_holds_an_inline_model_up(workshop):
+    served = workshop.serve(COUNT, decoupled=True, form="inline")
+    flow = ReplyQueue(limit=1)
+    batch = make_batch(row(3), flow=flow)
+    asked = threading.Event()
+    listeners = []
+
+    def on_room(listener):
+        listeners.append(listener)
+        asked.set()
+
+    flow.has_room = lambda: False
+    flow.on_room = on_room
+    thread = threading.Thread(target=batch.start, args=(served.instance,))
+    thread.start()
+    assert asked.wait(20)
+    assert numbers(batch) == [0]  # the first needs no room
+    asked.clear()
+    listeners.pop()()
+    assert asked.wait(20)
+    assert numbers(batch) == [0, 1]
+    flow.has_room = lambda: True
+    listeners.pop()()
+    thread.join(20)
+    assert numbers(batch.wait()) == [0, 1, 2]
+
+
+def test_an_inline_model_hears_of_sequences_that_ended_between_its_batches(workshop):
+    code = """
+    class TritonPythonModel:
+        def execute(self, requests):
+            return [pb_utils.InferenceResponse([pb_utils.Tensor("Y", r.inputs()[0].as_numpy())]) for r in requests]
+
+        def sequence_ended(self, correlation_id, reason):
+            if reason == "cancelled":
+                raise ValueError("not of interest")
+            pb_utils.Logger.log_info(f"over: {correlation_id!r} {reason}")
+    """
+    served = workshop.serve(code, form="inline")
+    served.instance.sequence_ended("s", "idle")
+    workshop.log.wait_for("over: 's' idle")
+    served.instance.sequence_ended(7, "cancelled")
+    assert "sequence_ended failed: ValueError: not of interest" in workshop.log.wait_for("not of interest")

@@ -9,10 +9,10 @@ from typing import Any
 
 from . import wire
 from .arena import Arena
-from .errors import TritonError, TritonModelException, not_yet
+from .errors import TritonModelException, not_yet
 from .responding import Responses
 from .responses import InferenceResponse
-from .senders import InferenceResponseSender
+from .senders import InferenceResponseSender, dropped_error
 
 
 class ChildRuntime:
@@ -47,7 +47,7 @@ class ChildRuntime:
         self._responses.wait_for_room(sender)
 
     def dropped(self, sender: InferenceResponseSender) -> None:
-        self._responses.fail(sender.key, TritonError(_DROPPED if self.decoupled else _NO_RESPONSE))
+        self._responses.fail(sender.key, dropped_error(self.decoupled))
 
     def reschedule(self, sender: InferenceResponseSender) -> None:
         """What was sent comes before it."""
@@ -157,12 +157,3 @@ class _Answer:
     def __init__(self) -> None:
         self.arrived = threading.Event()
         self.frame: wire.Frame | None = None
-
-
-_DROPPED = (
-    "the model has let go of the request's response sender without TRITONSERVER_RESPONSE_COMPLETE_FINAL, "
-    "so nothing more would ever come"
-)
-_NO_RESPONSE = (
-    "execute returned no response (None) for the request, and its response sender has gone without sending one"
-)

@@ -64,7 +64,7 @@ class Model:
     def execute(self, requests: list[InferenceRequest]) -> list[Outcome]:
         """What becomes of each request, whatever the user's code does."""
         try:
-            returned = self._execute(requests)
+            returned = self._execute(list(requests))  # a copy: models may empty it
             if _is_coroutine(returned):
                 if self.decoupled:
                     self._begin(returned, requests)

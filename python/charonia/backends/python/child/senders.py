@@ -168,6 +168,18 @@ def failed(requests: Sequence[InferenceRequest], text: str, decoupled: bool) -> 
     return [TritonError(text) if request.get_response_sender()._close() else SENT for request in requests]
 
 
+def dropped_error(decoupled: bool) -> TritonError:
+    """For a request whose sender the model has let go of before the end."""
+    if decoupled:
+        return TritonError(
+            "the model has let go of the request's response sender without TRITONSERVER_RESPONSE_COMPLETE_FINAL, "
+            "so nothing more would ever come"
+        )
+    return TritonError(
+        "execute returned no response (None) for the request, and its response sender has gone without sending one"
+    )
+
+
 def _outcome(request: InferenceRequest, response: Any, sentence: Callable[[str], str]) -> Outcome:
     if response is None and (request._sender is not None or _is_rescheduled(request)):
         return _fate(request)

@@ -1,0 +1,236 @@
+"""What the API of an inline model needs of the server: `Runtime` without a process in between."""
+
+import _thread
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+from weakref import WeakSet
+
+from charonia.backends.base import Batch, ModelContext
+from charonia.backends.python.child.calls import CALLERS, Callers
+from charonia.backends.python.child.errors import TritonError, TritonModelException
+from charonia.backends.python.child.messages import InferenceRequest
+from charonia.backends.python.child.responses import InferenceResponse
+from charonia.backends.python.child.runtime import ResponseSink
+from charonia.backends.python.child.senders import InferenceResponseSender, dropped_error
+from charonia.backends.python.events import ModelEvents
+from charonia.backends.python.inline_tensors import lend, take
+from charonia.backends.python.outgoing import CallDescription, OutgoingCalls, call_failure
+from charonia.core.errors import CharoniaError
+from charonia.core.request import NO_PARAMETERS, InferRequest, Reply
+
+# How many responses of one call may wait for the model that called, and their bytes. Small ones come in bursts; large
+# ones must not wait by the dozen.
+_CALL_ROOM = 64
+_CALL_ROOM_BYTES = 8 << 20
+# On an event loop others wait too, so there the wait for a slow reader has an end.
+_LOOP_WAIT_S = 10.0
+
+
+class Task:
+    """One request in the hands of an inline model: what its sender knows it by.
+
+    Attributes:
+        answer: sends one of its responses; given (response or None for the bare end, whether it is the last).
+        rescheduled: the request is the scheduler's again.
+    """
+
+    __slots__ = ("answer", "batch", "request", "rescheduled")
+
+    def __init__(
+        self, batch: Batch, request: InferRequest, answer: "Callable[[Task, InferenceResponse | None, bool], None]"
+    ) -> None:
+        self.batch = batch
+        self.request = request
+        self.answer = answer
+        self.rescheduled = False
+
+    @property
+    def cancelled(self) -> bool:
+        return self.request.cancelled
+
+
+class InlineRuntime:
+    """One for all instances of an inline model, which share its module.
+
+    Attributes:
+        open: the tasks that are executed, or held by the model.
+    """
+
+    def __init__(self, model_dir: str, decoupled: bool, events: ModelEvents, calls: OutgoingCalls) -> None:
+        self.model_dir = model_dir
+        self.decoupled = decoupled
+        self.open: set[Task] = set()
+        self._events = events
+        self._calls = calls
+        self._under_way: WeakSet[_InlineCall] = WeakSet()
+        self._removals: deque[tuple[Any, ...]] = deque()
+
+    def send(self, sender: InferenceResponseSender, response: InferenceResponse | None, final: bool) -> None:
+        task: Task = sender.key
+        if final:
+            self.open.discard(task)
+        elif task.request.flow is not None:
+            sender.ahead = 1  # from now on it looks for room before each response
+        task.answer(task, response, final)
+
+    def wait_for_room(self, sender: InferenceResponseSender) -> None:
+        request = sender.key.request
+        if request.flow is None or request.cancelled or request.flow.has_room():
+            return
+        room = threading.Event()
+        request.flow.on_room(room.set)
+        if not room.wait(_LOOP_WAIT_S if _is_on_loop() else None):
+            raise TritonModelException(
+                "Unable to send response: its reader is too far behind, and waiting for it would hold the event loop "
+                "up; send from a thread, which may wait"
+            )
+
+    def dropped(self, sender: InferenceResponseSender) -> None:
+        task: Task = sender.key
+        if not (task.request.settled or task.rescheduled):
+            _thread.start_new_thread(self._fail_dropped, (task,))  # here no lock may be taken
+
+    def _fail_dropped(self, task: Task) -> None:
+        self.open.discard(task)
+        task.answer(task, InferenceResponse([], dropped_error(self.decoupled)), True)
+
+    def infer(self, request: InferenceRequest, decoupled: bool, sink: ResponseSink) -> "_InlineCall":
+        description = CallDescription(
+            request.model_name,
+            [take(tensor, copies=not sink.blocks) for tensor in request._inputs],
+            request.model_version,
+            request._id,
+            request._correlation_id,
+            request._flags,
+            request._timeout_us,
+            request._priority,
+            request._parameters or NO_PARAMETERS,
+            tuple(request._requested),
+            decoupled,
+            self._callers(),
+        )
+        call = _InlineCall(sink)
+        self._under_way.add(call)
+        call.begun(self._calls.begin(description, call, call))
+        return call
+
+    def _callers(self) -> Callers:
+        """In a thread of the user's it is not known for which of the open requests it works."""
+        callers = CALLERS.get()
+        return callers_of([task.request for task in list(self.open)]) if callers is None else callers
+
+    def log(self, level: str, message: str, file: str, line: int) -> None:
+        self._events.log(level, message, file, line)
+
+    def call(self, operation: str, *arguments: Any) -> Any:
+        self.remove_dropped()
+        try:
+            return self._events.call(operation, arguments)
+        except CharoniaError as error:
+            raise TritonModelException(str(error)) from None
+
+    def cast(self, operation: str, *arguments: Any) -> None:
+        if operation == "metric.remove":
+            # This comes out of the garbage collector, maybe while this very thread holds the lock of the metrics.
+            self._removals.append(arguments)
+        else:
+            self._events.casts([(operation, arguments)])
+
+    def remove_dropped(self) -> None:
+        """Take away the metrics that the model has dropped."""
+        while self._removals:
+            self._events.casts([("metric.remove", self._removals.popleft())])
+
+    def close(self) -> None:
+        """The model is gone: end what it still waits for."""
+        self._calls.close()
+        for call in list(self._under_way):
+            call.cancel()
+        self._events.close()
+
+
+class _InlineCall:
+    """A call to another model: its ReplyChannel and Flow for the server, its OutgoingCall for the model."""
+
+    def __init__(self, sink: ResponseSink) -> None:
+        self._sink = sink
+        self._lock = threading.Lock()
+        self._waiting: deque[int] = deque()  # the bytes of each response that the model has not taken
+        self._waiting_bytes = 0
+        self._listeners: list[Callable[[], None]] = []
+        self._request: InferRequest | None = None
+        self._cancelled = False
+
+    def begun(self, request: InferRequest) -> None:
+        self._request = request
+
+    def send(self, replies: Sequence[Reply]) -> None:
+        for reply in replies:
+            nbytes = sum([tensor.buffer.nbytes for tensor in reply.outputs])
+            with self._lock:
+                self._waiting.append(nbytes)
+                self._waiting_bytes += nbytes
+            self._sink(_response(reply), reply.final)
+
+    def has_room(self) -> bool:
+        room = len(self._waiting) < _CALL_ROOM and self._waiting_bytes < _CALL_ROOM_BYTES
+        return room or self._cancelled
+
+    def on_room(self, listener: Callable[[], None]) -> None:
+        with self._lock:
+            waits = not self.has_room()
+            if waits:
+                self._listeners.append(listener)
+        if not waits:
+            listener()
+
+    def taken(self, count: int) -> None:
+        with self._lock:
+            for _ in range(count):
+                self._waiting_bytes -= self._waiting.popleft()
+        self._tell()
+
+    def cancel(self) -> None:
+        self._cancelled = True
+        if self._request is not None:
+            self._request.cancel()
+        self._tell()
+
+    def _tell(self) -> None:
+        with self._lock:
+            listeners, self._listeners = (self._listeners, []) if self.has_room() else ([], self._listeners)
+        for listener in listeners:
+            listener()
+
+
+def callers_of(requests: Sequence[InferRequest]) -> Callers:
+    """The models that wait for any of these requests, each once."""
+    first = requests[0].ancestors if requests else ()
+    if all(request.ancestors == first for request in requests):
+        return first
+    return tuple(dict.fromkeys([name for request in requests for name in request.ancestors]))
+
+
+def _response(reply: Reply) -> InferenceResponse | None:
+    if reply.error is not None or not (reply.has_response or reply.request.takes_stream):
+        code, text = call_failure(reply)
+        return InferenceResponse([], TritonError(text, code))
+    if not reply.has_response:
+        return None
+    response = InferenceResponse([lend(tensor) for tensor in reply.outputs])
+    response._parameters = dict(reply.parameters) or None
+    return response
+
+
+def new_runtime(context: ModelContext, model_dir: str, events: ModelEvents) -> InlineRuntime:
+    server = context.server
+    calls = OutgoingCalls(context.name, server.submitter, server.clock)
+    return InlineRuntime(model_dir, context.config.model_transaction_policy.decoupled, events, calls)
+
+
+def _is_on_loop() -> bool:
+    asyncio = sys.modules.get("asyncio")
+    return asyncio is not None and asyncio._get_running_loop() is not None
