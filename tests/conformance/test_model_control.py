@@ -16,12 +16,29 @@ NOT_FOUND = ("404", "StatusCode.NOT_FOUND")
 WRONG = ("400", "StatusCode.INVALID_ARGUMENT")
 
 
+DOUBLED = """
+    platform: "ensemble"
+    max_batch_size: 4
+    input { name: "IN" data_type: TYPE_FP32 dims: [ 16 ] }
+    output { name: "OUT" data_type: TYPE_FP32 dims: [ 16 ] }
+    ensemble_scheduling {
+      step {
+        model_name: "add_sub"
+        model_version: -1
+        input_map [ { key: "INPUT0" value: "IN" }, { key: "INPUT1" value: "IN" } ]
+        output_map { key: "OUTPUT0" value: "OUT" }
+      }
+    }
+"""
+
+
 @pytest.fixture(scope="module")
 def explicit(tmp_path_factory):
     folder = tmp_path_factory.mktemp("explicit")
     for name in ("add_sub", "with space"):
         onnx_models.save(onnx_models.add_sub(), folder, name, 1)
     write_config(folder, "add_sub", "max_batch_size: 4")
+    (write_config(folder, "doubled", DOUBLED) / "1").mkdir()
     (folder / "broken" / "1").mkdir(parents=True)
     (folder / "broken" / "1" / "model.onnx").write_bytes(b"no model")
     with Server(folder, model_control_mode="explicit", http_port=0, grpc_port=0, log_error=False) as server:
@@ -32,7 +49,7 @@ def explicit(tmp_path_factory):
 def client(request, explicit):
     opened = Client(request.param, explicit)
     yield opened
-    for name in ("add_sub", "with space", "new", "broken"):
+    for name in ("doubled", "add_sub", "with space", "new", "broken"):
         opened.call("unload_model", name)
     opened.close()
 
@@ -59,6 +76,24 @@ def test_a_model_comes_and_goes(client):
     for dependents in (False, True):
         client.call("unload_model", "add_sub", unload_dependents=dependents)
         assert not client.call("is_model_ready", "add_sub")
+
+
+def test_an_ensemble_comes_and_goes_with_its_step(client):
+    client.call("load_model", "doubled")
+    value = np.ones((1, 16), np.float32)
+    assert (client.call("infer", "doubled", [client.tensor("IN", value, "FP32")]).as_numpy("OUT") == 2).all()
+    client.call("unload_model", "doubled")
+    assert client.call("is_model_ready", "add_sub")
+    client.call("load_model", "doubled")
+    client.call("unload_model", "add_sub")
+    assert not client.call("is_model_ready", "doubled")
+    client.call("load_model", "add_sub")
+    assert client.call("is_model_ready", "doubled")
+    client.call("unload_model", "add_sub")
+    client.call("unload_model", "doubled", unload_dependents=True)
+    client.call("load_model", "doubled")
+    client.call("unload_model", "doubled", unload_dependents=True)
+    assert not any(client.call("is_model_ready", name) for name in ("doubled", "add_sub"))
 
 
 def test_a_name_that_has_to_be_encoded(client):
