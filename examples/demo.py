@@ -7,13 +7,12 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
 import tritonclient.http as httpclient
 from PIL import Image, ImageDraw, ImageFont
 
 from examples.file_type import file_type_input
-from examples.layout import lay_out, recognition_characters
-from examples.ocr import detection_input, read_characters, recognition_input, text_boxes
+from examples.layout import lay_out
+from examples.read_text import read_text
 
 ROOT = Path(__file__).parent.parent
 REPOSITORY = ROOT / "demo-repository"
@@ -80,15 +79,6 @@ def wait_until_ready(client: httpclient.InferenceServerClient, server: "subproce
     raise SystemExit(f"the server was not ready within {START_TIMEOUT_S} s")
 
 
-def infer(
-    client: httpclient.InferenceServerClient, model: str, name: str, array: np.ndarray, datatype: str, output: str
-) -> np.ndarray:
-    """One input, one output, both as binary tensors."""
-    tensor = httpclient.InferInput(name, array.shape, datatype)
-    tensor.set_data_from_numpy(array)
-    return client.infer(model, [tensor], outputs=[httpclient.InferRequestedOutput(output)]).as_numpy(output)
-
-
 def show_file_types(client: httpclient.InferenceServerClient) -> bool:
     """Magika on files of this repository, answered as classes: probability, index and label."""
     right = True
@@ -106,36 +96,31 @@ def show_file_types(client: httpclient.InferenceServerClient) -> bool:
 
 
 def show_text(client: httpclient.InferenceServerClient, text: str) -> bool:
-    """Draw `text`, and have it decoded, found and read by three models."""
+    """Draw `text`, and have it read by the pipeline: one request, the image crosses the network once."""
     file = draw(text)
-    encoded = np.frombuffer(file, np.uint8)
-    print(f"\n     image_decoder (Python): a PNG of {len(file)} bytes")
-    pixels = infer(client, "image_decoder", "FILE", encoded, "UINT8", "PIXELS")
-    height, width = pixels.shape[:2]
-    print(f"       is an image of {width} x {height} pixels")
-    print("     text_detection (ONNX, dynamic shapes)")
-    found = infer(client, "text_detection", "x", detection_input(pixels), "FP32", "fetch_name_0")
-    boxes = text_boxes(found[0, 0], height, width)
-    print(f"       finds text in {len(boxes)} place(s)")
-    print("     text_recognition (ONNX, dynamic shapes, dynamic batching)")
-    characters = recognition_characters()
-    read = []
-    for box in boxes:
-        line = infer(client, "text_recognition", "x", recognition_input(pixels, box), "FP32", "fetch_name_0")
-        read.append(read_characters(line[0], characters))
-    print(f'       reads "{" ".join(read)}"')
-    same = "".join("".join(read).split()) == "".join(text.split())
+    print(f"\n     ocr_pipeline (an ensemble of Python and ONNX models): a PNG of {len(file)} bytes")
+    right = report(read_text(client, "ocr_pipeline", file), text)
+    print("     ocr_bls (a Python model that calls the others): the same upside down")
+    return report(read_text(client, "ocr_bls", draw(text, upside_down=True)), text) and right
+
+
+def report(lines: list[tuple[str, list[int]]], text: str) -> bool:
+    for read, place in lines:
+        print(f'       reads "{read}" in the box {place}')
+    same = "".join("".join(read.split()) for read, _ in lines) == "".join(text.split())
     if not same:
         print(f'       which is not what was drawn: "{text}"')
     return same
 
 
-def draw(text: str) -> bytes:
+def draw(text: str, *, upside_down: bool = False) -> bytes:
     """A PNG with `text` in black on white, one line."""
     font = ImageFont.load_default(size=40)
     left, top, right, bottom = font.getbbox(text)
     image = Image.new("RGB", (int(right - left) + 80, int(bottom - top) + 80), "white")
     ImageDraw.Draw(image).text((40 - left, 40 - top), text, fill="black", font=font)
+    if upside_down:
+        image = image.rotate(180)
     data = io.BytesIO()
     image.save(data, "PNG")
     return data.getvalue()
@@ -152,6 +137,7 @@ def invite(options: argparse.Namespace) -> None:
      Try:
        curl -s {http}/v2/models/file_type
        curl -s {http}/v2/models/file_type/stats
+       python -m examples.read_text --url localhost:{options.http_port} IMAGE
      End with Ctrl-C.""",
         flush=True,
     )

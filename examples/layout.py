@@ -17,16 +17,20 @@ def lay_out(target: Path) -> Path:
     _place(magika / "model.onnx", target / "file_type")
     _place(ocr / "PP-OCRv6_det_small.onnx", target / "text_detection")
     _place(ocr / "PP-OCRv6_rec_small.onnx", target / "text_recognition")
+    _place(ocr / "ch_ppocr_mobile_v2.0_cls_mobile.onnx", target / "text_direction")
+    (target / "recognizer" / "1" / "characters.txt").write_text("\n".join(_recognition_characters(ocr)))
+    for ensemble in ("detector", "ocr_pipeline"):
+        (target / ensemble / "1").mkdir()  # git keeps no empty folders
     labels = json.loads((magika / "config.min.json").read_text())["target_labels_space"]
     (target / "file_type" / "labels.txt").write_text("\n".join(labels) + "\n")
     return target
 
 
-def recognition_characters() -> list[str]:
+def _recognition_characters(ocr: Path) -> list[str]:
     """What the recogniser's outputs stand for: index 0 is "no character", the last one is the space."""
     import onnxruntime
 
-    path = _package("rapidocr") / "models" / "PP-OCRv6_rec_small.onnx"
+    path = ocr / "PP-OCRv6_rec_small.onnx"
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     return ["", *session.get_modelmeta().custom_metadata_map["character"].split("\n"), " "]
 

@@ -17,10 +17,9 @@ pytest.importorskip("magika", reason="the packages of the example models are not
 pytest.importorskip("rapidocr", reason="the packages of the example models are not installed")
 pytest.importorskip("cv2", reason="the packages of the example models are not installed")
 
-from examples.demo import draw, show_file_types, show_text  # noqa: E402
+from examples.demo import show_file_types, show_text  # noqa: E402
 from examples.file_type import file_type_input  # noqa: E402
-from examples.layout import lay_out, recognition_characters  # noqa: E402
-from examples.ocr import detection_input, read_characters, recognition_input, text_boxes  # noqa: E402
+from examples.layout import lay_out  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -53,22 +52,6 @@ def test_other_contents(server, content, label):
     np.testing.assert_allclose(found.sum(), 1, atol=1e-3)
     if label:
         assert server.model("file_type").loaded.labels["target_label"][found.argmax()] == label
-
-
-@pytest.mark.parametrize("text", ["Hello from Charonia", "tritonis 1234"])
-def test_words_are_read_in_process(server, text):
-    pixels = server.model("image_decoder").infer(FILE=np.frombuffer(draw(text), np.uint8))["PIXELS"]
-    height, width, channels = pixels.shape
-    assert channels == 3
-    found = server.model("text_detection").infer(x=detection_input(pixels))["fetch_name_0"]
-    boxes = text_boxes(found[0, 0], height, width)
-    characters = recognition_characters()
-    recogniser = server.model("text_recognition")
-    read = [
-        read_characters(recogniser.infer(x=recognition_input(pixels, box))["fetch_name_0"][0], characters)
-        for box in boxes
-    ]
-    assert "".join("".join(read).split()) == "".join(text.split())
 
 
 def test_the_demos_own_questions_over_http(server, capsys):

@@ -12,12 +12,12 @@ class TritonPythonModel:
         return [self._decode(request) for request in requests]
 
     def _decode(self, request):
-        data = pb_utils.get_input_tensor_by_name(request, "FILE").as_numpy()
+        data = pb_utils.get_input_tensor_by_name(request, "IMAGE_IN").as_numpy()
         try:
             image = Image.open(io.BytesIO(data.tobytes())).convert("RGB")
         except Exception as error:
             wrong = pb_utils.TritonError(
-                f"FILE is no image that can be read: {error}", pb_utils.TritonError.INVALID_ARG
+                f"IMAGE_IN is no image that can be read: {error}", pb_utils.TritonError.INVALID_ARG
             )
             return pb_utils.InferenceResponse(output_tensors=[], error=wrong)
-        return pb_utils.InferenceResponse([pb_utils.Tensor("PIXELS", np.asarray(image, np.uint8))])
+        return pb_utils.InferenceResponse([pb_utils.Tensor("IMAGE_OUT", np.asarray(image, np.uint8))])
