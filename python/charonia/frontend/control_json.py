@@ -8,9 +8,12 @@ from charonia.control.protocols import IndexEntry
 from charonia.control.statistics import BatchRecord, DurationRecord, StatisticsRecord
 
 
+_ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
+
+
 def dump(value: object) -> bytes:
     """Compact, as UTF-8."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")
+    return _ENCODER.encode(value).encode("utf-8", "replace")
 
 
 def server_metadata(metadata: ServerMetadata) -> object:

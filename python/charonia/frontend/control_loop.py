@@ -51,7 +51,8 @@ class ControlLoop:
     Args:
         on_death: told (thread name, exception) when one of the threads ends by a bug; the server is not live then.
         waiting: the calls that wait, whose threads end with this loop.
-        max_open_calls: how many calls may be in work at once.
+        max_open_calls: how many calls may be in work at once. A stream is in work until its end, so there may be many;
+            one that waits takes about 45 KB, with its connection and its request.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class ControlLoop:
         log: Log,
         on_death: OnDeath,
         waiting: WaitingCalls | None = None,
-        max_open_calls: int = 1024,
+        max_open_calls: int = 8192,
     ) -> None:
         self._source = source
         self._http = http
