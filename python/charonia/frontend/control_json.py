@@ -7,7 +7,6 @@ from charonia.control.metadata import ModelMetadata, ServerMetadata, TensorMetad
 from charonia.control.protocols import IndexEntry
 from charonia.control.statistics import BatchRecord, DurationRecord, StatisticsRecord
 
-
 _ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 
 
