@@ -17,7 +17,7 @@ use crate::in_hand::Hands;
 use crate::inbox::Inbox;
 use crate::options::Options;
 use crate::status::Code;
-use crate::table::{Published, Route, Table};
+use crate::table::{Entry, Published, Route, Table};
 
 /// How far a server is on its way out. Only ever grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -69,18 +69,16 @@ impl Wire {
 
     /// Put a call where it will be taken, by the route that is published for its model. A full inbox refuses it.
     pub fn submit(&self, call: Call) {
-        let parsed = &call.request.parsed;
-        let entry = self.table.read().model(&parsed.model_name, &parsed.model_version);
-        if let Err(refused) = self.inbox.push(call, entry.map_or(0, |entry| entry.route)) {
+        let route = self.entry(&call.request.parsed).route;
+        if let Err(refused) = self.inbox.push(call, route) {
             let message = "the server has more requests waiting than it may hold, or is shutting down";
             refused.fail(Code::UNAVAILABLE, message, &mut Wakes::default());
         }
     }
 
-    /// Whether a request gets any number of responses.
-    pub fn is_decoupled(&self, parsed: &ParsedCall) -> bool {
-        let entry = self.table.read().model(&parsed.model_name, &parsed.model_version);
-        entry.is_some_and(|entry| entry.decoupled)
+    /// What is published of the model that a call is for.
+    pub fn entry(&self, parsed: &ParsedCall) -> Entry {
+        self.table.read().model(&parsed.model_name, &parsed.model_version).unwrap_or_default()
     }
 
     /// At most one call is in flight, and whoever answers it has a core of its own.

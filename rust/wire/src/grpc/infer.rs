@@ -64,9 +64,14 @@ async fn infer(
     let _in_hand = link.in_hand();
     // What a slow client takes to send its message is not the server's time; its deadline counts all the same.
     let arrival_ns = monotonic_ns();
+    let place = link.line.join();
     let asked = coding.filter(|_| received.is_compressed);
     let packing = Packing::of_answer(asked, wire.options.grpc_compression, &headers);
     let (parsed, permit) = decode::received(received, coding, wire).await?;
+    if wire.entry(&parsed).route == 0 {
+        // Of a model with sequences, perhaps.
+        place.front().await;
+    }
     let arrival = Arrival { protocol: Protocol::Grpc, arrival_ns, deadline_ns, headers, permit: Some(permit) };
     let slot = Arc::new(Slot::default());
     let sink = UnarySink { slot: Arc::clone(&slot), courier: Arc::clone(&front.courier) };
@@ -74,6 +79,7 @@ async fn infer(
     let _cancel_when_dropped = call.guard();
     let reader = Reader(slot);
     wire.submit(call);
+    drop(place);
     let framed = reader.wait().await?;
     match packing {
         None => Ok(framed),

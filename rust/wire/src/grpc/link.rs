@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::line::Line;
 use super::stalled::Outbox;
 use crate::connections::{Life, Whole};
 use crate::in_hand::{Hands, InHand};
@@ -10,13 +11,15 @@ pub struct Link {
     pub life: Arc<Life>,
     /// Large answers that were not sent yet.
     pub outbox: Arc<Outbox>,
+    /// The order of unary calls.
+    pub line: Arc<Line>,
     hands: Arc<Hands>,
 }
 
 impl Link {
     pub fn new(life: &Arc<Life>, hands: &Arc<Hands>) -> Arc<Self> {
         let outbox = Arc::new(Outbox::new(hands));
-        Arc::new(Self { life: Arc::clone(life), outbox, hands: Arc::clone(hands) })
+        Arc::new(Self { life: Arc::clone(life), outbox, line: Arc::default(), hands: Arc::clone(hands) })
     }
 
     /// A message has come as a whole: it is worth waiting for, as long as what this gives lives.

@@ -15,6 +15,7 @@ pub mod encode;
 pub mod frame;
 pub mod health;
 pub mod infer;
+pub mod line;
 pub mod link;
 pub mod listen;
 pub mod messages;

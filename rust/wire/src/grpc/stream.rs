@@ -116,7 +116,7 @@ impl Stream {
             headers: self.headers.clone(),
             permit: Some(permit),
         };
-        let is_in_order = !wire.is_decoupled(&parsed);
+        let is_in_order = !wire.entry(&parsed).decoupled;
         let backlog = Arc::new(Backlog::default());
         let sink = Sink { outgoing: Arc::clone(&self.outgoing), backlog: Arc::clone(&backlog) };
         let call = Call::new(parsed, arrival, Box::new(sink), &wire.inbox);

@@ -211,3 +211,15 @@ fn wakes_outlive_the_end_of_the_inbox_and_of_their_route() {
     inbox.keep_routes(|_| false);
     assert!(inbox.lock().routes.is_empty());
 }
+
+#[test]
+fn calls_without_a_route_are_never_kept_for_a_waiter() {
+    let inbox = inbox(8);
+    let waiter = wait_at(&inbox, 0, LONG);
+    let calls = [call(&inbox), call(&inbox)];
+    let expected: Vec<u64> = calls.iter().map(|call| call.request.key).collect();
+    calls.into_iter().for_each(|call| assert!(inbox.push(call, 0).is_ok()));
+    assert_eq!(keys(&inbox.take(8, LONG).0), expected);
+    inbox.wake_route(0, 1);
+    assert_eq!(waiter.recv_timeout(LONG).unwrap(), None);
+}

@@ -1,5 +1,7 @@
 //! `ModelInfer`: tensors and parameters both ways.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use charonia_wire::call::{Parameter, Protocol};
 use charonia_wire::courier::Wakes;
@@ -159,4 +161,28 @@ async fn a_compressed_request_gets_a_compressed_answer() {
             assert!(answer.raw_output_contents == request.raw_input_contents, "{encoding:?} {elements}");
         }
     }
+}
+
+/// One client asks for large and small things in turn; what is large takes its time to be inflated.
+#[tokio::test]
+async fn calls_of_one_connection_arrive_in_the_order_in_which_they_were_sent() {
+    let (server, items) = Running::held();
+    let client = server.client().await;
+    let count = 60;
+    for number in 0..count {
+        let mut client = Client(client.0.clone().send_compressed(CompressionEncoding::Gzip));
+        let elements = if number % 3 == 0 { 50_000 } else { 1 };
+        let mut asked = raw_request(elements);
+        asked.id = number.to_string();
+        tokio::spawn(async move { client.infer(asked).await });
+        tokio::task::yield_now().await;
+    }
+    let taken = tokio::task::spawn_blocking(move || {
+        let ids = (0..count).map(|_| match items.recv_timeout(Duration::from_secs(20)) {
+            Ok(Item::Call(call)) => call.request.parsed.id.parse::<usize>().unwrap(),
+            _ => panic!("a call was expected"),
+        });
+        ids.collect::<Vec<_>>()
+    });
+    assert_eq!(taken.await.unwrap(), (0..count).collect::<Vec<_>>());
 }

@@ -9,6 +9,7 @@ use charonia_wire::inbox::Item;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::StreamExt;
+use tonic::codec::CompressionEncoding;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::{Code, Status, Streaming};
 use tonic_prost::ProstCodec;
@@ -143,4 +144,27 @@ async fn a_draining_server_ends_idle_streams() {
     let ended = tokio::task::spawn_blocking(move || ending.shutdown(Duration::from_secs(5)));
     assert_eq!(answers.next().await.unwrap().unwrap_err().code(), Code::Unavailable);
     assert!(ended.await.unwrap(), "nothing was cut off");
+}
+
+/// What is large is inflated beside the I/O thread, and takes longer.
+#[tokio::test]
+async fn requests_arrive_in_the_order_in_which_they_were_sent() {
+    let (server, items) = Running::held();
+    let mut client = Client(server.client().await.0.send_compressed(CompressionEncoding::Gzip));
+    let (sender, receiver) = mpsc::channel(4);
+    let _answers = open(&mut client, receiver, &[]).await.unwrap();
+    let ids: Vec<_> = (0..100).map(|number| number.to_string()).collect();
+    for (number, id) in ids.iter().enumerate() {
+        let elements = if number % 3 == 0 { 50_000 } else { 1 };
+        sender.send(ModelInferRequest { id: id.clone(), ..raw_request(elements) }).await.unwrap();
+    }
+    let count = ids.len();
+    let taken = tokio::task::spawn_blocking(move || {
+        let ids = (0..count).map(|_| match items.recv_timeout(Duration::from_secs(20)) {
+            Ok(Item::Call(call)) => call.request.parsed.id.clone(),
+            _ => panic!("a call was expected"),
+        });
+        ids.collect::<Vec<_>>()
+    });
+    assert_eq!(taken.await.unwrap(), ids);
 }
