@@ -66,9 +66,7 @@ class QueuedScheduler:
     def enqueue(self, request: InferRequest) -> None:
         now_ns = self._clock.now_ns()
         with self._lock:
-            if self._stopped:
-                raise UnavailableError(f"{request_prefix(request)}model '{request.model_name}' is being unloaded")
-            self._queue.push(request, now_ns)
+            self._push(request, now_ns)
             wake = self._claim_idle(request)
             arm_ns = self._deadline_to_arm()
         if arm_ns is not None:
@@ -78,6 +76,50 @@ class QueuedScheduler:
         if request.cancelled:
             # Cancelled between its arrival and the queue: whoever cancelled saw no queue to tell.
             self.cancel(request)
+
+    def enqueue_all(
+        self, requests: Sequence[InferRequest], *, takes: bool
+    ) -> tuple[Sequence[tuple[InferRequest, CharoniaError]], Sequence[InferRequest]]:
+        """As `enqueue` for each of them, at once.
+
+        Args:
+            takes: the caller has an instance at hand: it gets a batch if one can be released now, and owns it then.
+
+        Returns:
+            Those that are refused and the caller's again, with the reasons; and the batch.
+        """
+        now_ns = self._clock.now_ns()
+        refused: list[tuple[InferRequest, CharoniaError]] = []
+        pushed: list[InferRequest] = []
+        with self._lock:
+            for request in requests:
+                try:
+                    self._push(request, now_ns)
+                except CharoniaError as error:
+                    refused.append((request, error))
+                else:
+                    pushed.append(request)
+            batch = self._released(now_ns).batch if takes and pushed else ()
+            if batch:
+                self._queue.take(batch)
+                self._growing = NOTHING
+                rings = int(self._claim_idle_for_rest())
+            else:
+                rings = sum([self._claim_idle(request) for request in pushed])
+            arm_ns = self._deadline_to_arm()
+        if arm_ns is not None:
+            self._timer.at(arm_ns, self._on_deadline)
+        if rings:
+            self._bell.ring(rings)
+        for request in requests:
+            if request.cancelled:
+                self.cancel(request)
+        return refused, batch
+
+    def _push(self, request: InferRequest, now_ns: int) -> None:
+        if self._stopped:
+            raise UnavailableError(f"{request_prefix(request)}model '{request.model_name}' is being unloaded")
+        self._queue.push(request, now_ns)
 
     def _claim_idle(self, request: InferRequest) -> bool:
         """Whether to ring for this request: an idle instance that nobody has rung yet has something to do."""

@@ -37,7 +37,7 @@ class Backlog:
 
         Else the two would be side by side in one instance, and a model that goes by the id would mix them.
         """
-        return next((each for each in self._sequences if each.after is None or each.after.is_over), None)
+        return next((each for each in self._sequences if each.forerunner is None), None)
 
     def limit(self, sequence: LiveSequence, deadline_ns: int) -> None:
         """A sequence of the backlog has a request that waits no longer than this."""

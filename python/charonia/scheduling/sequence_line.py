@@ -37,7 +37,6 @@ class LiveSequence:
 
     Attributes:
         id: the correlation id; a number and a text that look alike are two ids.
-        after: an earlier sequence of the same id that is not over yet: until then this one waits in the backlog.
         waiting: its requests in their order; `running`: the one that an instance has.
         lane, slot: where it has its place; None and 0 while it is in the backlog.
         is_ready: its first waiting request may go into the next batch, since `ready_ns`.
@@ -49,8 +48,8 @@ class LiveSequence:
     """
 
     __slots__ = (
+        "_after",
         "_owner",
-        "after",
         "end_reason",
         "expires_ns",
         "id",
@@ -69,7 +68,7 @@ class LiveSequence:
     def __init__(self, owner: SequenceOwner, id: int | str, after: "LiveSequence | None") -> None:
         self._owner = owner
         self.id = id
-        self.after = after
+        self._after = after
         self.waiting: deque[InferRequest] = deque()
         self.running: InferRequest | None = None
         self.lane: Lane | None = None
@@ -79,6 +78,13 @@ class LiveSequence:
         self.ready_ns = 0
         self.end_reason = ""
         self.expires_ns = 0
+
+    @property
+    def forerunner(self) -> "LiveSequence | None":
+        """The last sequence of the same id before it that is not over yet: until then it waits in the backlog."""
+        while self._after is not None and self._after.is_over:
+            self._after = self._after._after
+        return self._after
 
     def make_ready(self, now_ns: int, states: "StateStore | None") -> None:
         """Its first waiting request may be executed now; with its state, which is new where a sequence starts."""

@@ -95,7 +95,7 @@ class SequenceTable:
         if known is None or known.is_closed:
             if not request.flags & SEQUENCE_START:
                 raise not_started(request)
-            known = LiveSequence(self._owner, request.correlation_id, after=known)
+            known = LiveSequence(self._owner, request.correlation_id, known)
             self._newest[known.id] = known
             self.backlog.add(known)
             self.count += 1
@@ -114,7 +114,6 @@ class SequenceTable:
         while (sequence := self.backlog.first()) is not None and self._has_room():
             slot, _, lane = heapq.heappop(self._free)
             self.backlog.discard(sequence)
-            sequence.after = None
             sequence.lane, sequence.slot = lane, slot
             lane.slots[slot] = sequence
             self._advance(sequence, now_ns)
@@ -148,9 +147,12 @@ class SequenceTable:
         """Nothing of it waits or is executed, and nothing more of it will be: its state goes, its slot is free."""
         self.count -= 1
         sequence.is_over = True
-        sequence.state = sequence.after = None
         if self._newest.get(sequence.id) is sequence:
-            del self._newest[sequence.id]
+            if (forerunner := sequence.forerunner) is not None:
+                self._newest[sequence.id] = forerunner
+            else:
+                del self._newest[sequence.id]
+        sequence.state = None
         self.idle.discard(sequence)
         self.backlog.discard(sequence)
         lane = sequence.lane

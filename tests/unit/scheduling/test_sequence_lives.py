@@ -121,6 +121,20 @@ def test_a_sequence_that_waits_for_its_forerunner_holds_up_nobody(narrow):
     assert narrow.run() == [(8, 1, 1)]
 
 
+def test_who_follows_waits_for_all_of_its_forerunners(world):
+    """Also when one of them was cancelled before it had its turn."""
+    world.enqueue(7, BOTH)
+    (first,) = world.pull()
+    second, third, fourth = (world.enqueue(7, BOTH) for _ in range(3))
+    fourth.cancel()
+    world.enqueue(7, BOTH)
+    second.cancel()
+    third.cancel()
+    assert ids(world.pull()) == []
+    world.answer(first)
+    assert world.run() == [(7, 1, 1)]
+
+
 def test_an_idle_sequence_ends_and_says_so(world):
     world.enqueue(7, START)
     world.run()
