@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from charonia.config.contradict_dims import as_field, check_dims
-from charonia.config.contradict_sequences import check_sequences
+from charonia.config.contradict_sequences import check_sequences, inputs_meant
 from charonia.config.findings import Finding
 from charonia.config.fitting import fitting_lines
 from charonia.config.given_elsewhere import names_given_elsewhere
@@ -36,6 +36,7 @@ def check_against_model(
     """
     check = _Check(config, model_file, places)
     given_inputs, given_outputs = names_given_elsewhere(config)
+    given_inputs |= inputs_meant(config, inputs)
     check.names("input", config.input, inputs, outputs, given_inputs, must_have_all=True)
     check.names("output", config.output, outputs, inputs, given_outputs, must_have_all=False)
     check.batching(inputs, outputs)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 
 from charonia.config.contradict_dims import check_dims
-from charonia.config.given_elsewhere import CONTROL_DIMS
+from charonia.config.given_elsewhere import CONTROL_DIMS, names_given_elsewhere
 from charonia.config.model_tensor import OPEN, ModelTensor, fits, shown
 from charonia.config.places import Places
 from charonia.config.report import Report
@@ -47,6 +47,17 @@ def check_sequences(
             tensor = check.find(kind, "state", name, tensors, f"{path}.{kind}_name")
             if tensor is not None:
                 check.state(path, kind, state, tensor)
+
+
+def inputs_meant(config: ModelConfig, inputs: Sequence[ModelTensor]) -> set[str]:
+    """Inputs of the model that a control or state probably means which has the name of none."""
+    given, _ = names_given_elsewhere(config)
+    names = [tensor.name for tensor in inputs]
+    return {near for name in given.difference(names) if (near := _nearest(name, names))}
+
+
+def _nearest(name: str, names: Sequence[str]) -> str:
+    return next(iter(get_close_matches(name, names, 1, 0.5)), "")
 
 
 class _Check:
@@ -93,9 +104,8 @@ class _Check:
         if name in names:
             return tensors[names.index(name)]
         message = f"{what} '{name}' is no {kind} of {self._file}; its {kind}s are {', '.join(names) or 'none'}"
-        near = get_close_matches(name, names, 1, 0.5)
-        field = path.rpartition(".")[2]
-        self._report.error(path, message, f'write {field}: "{near[0]}"' if near else "write one of these names")
+        near, field = _nearest(name, names), path.rpartition(".")[2]
+        self._report.error(path, message, f'write {field}: "{near}"' if near else "write one of these names")
         return None
 
 

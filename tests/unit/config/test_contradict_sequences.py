@@ -91,6 +91,12 @@ def test_contradiction(row: str) -> None:
     assert any(each.startswith(f"m/config.pbtxt:{place}: {said}") for each in found), found
 
 
+def test_a_misspelt_name_is_told_once() -> None:
+    sequences = SEQUENCES.replace('input_name: "state"', 'input_name: "stat"')
+    (found,) = check(f"max_batch_size: 4 {IO}{sequences}")
+    assert found.endswith('write input_name: "state"')
+
+
 def test_what_fits_has_no_controls_and_states_among_the_inputs() -> None:
     (finding,) = complete(f"max_batch_size: 4 {IO}{SEQUENCES.replace('TYPE_INT64', 'TYPE_UINT64')}").findings
     assert finding.snippet.split("\n") == [

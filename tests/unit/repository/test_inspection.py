@@ -140,3 +140,56 @@ def test_a_fault_in_looking_hides_nothing() -> None:
         raise ZeroDivisionError
 
     assert explained(error, fault) is error
+
+
+STATES = """
+    backend: "onnxruntime"
+    max_batch_size: 4
+    input [ { name: "INPUT" data_type: TYPE_INT32 dims: [ 1 ] } ]
+    output [ { name: "OUTPUT" data_type: TYPE_INT32 dims: [ 1 ] } ]
+    sequence_batching {
+      control_input [
+        { name: "START" control [ { kind: CONTROL_SEQUENCE_START int32_false_true: [ 0, 1 ] } ] },
+        { name: "READY" control [ { kind: CONTROL_SEQUENCE_READY int32_false_true: [ 0, 1 ] } ] }
+      ]
+      state [
+        {
+          input_name: "STATE" output_name: "NEXT" data_type: TYPE_INT32 dims: [ 1 ]
+          initial_state [ { name: "i" data_type: TYPE_INT32 dims: [ 1 ] data_file: "start" } ]
+        }
+      ]
+    }
+"""
+
+
+def states_of(tmp_path: Path, config: str = STATES, data: bytes | None = bytes(4)) -> list[str]:
+    onnx_models.save(onnx_models.accumulator(), tmp_path, "m")
+    (tmp_path / "m" / "initial_state").mkdir()
+    if data is not None:
+        (tmp_path / "m" / "initial_state" / "start").write_bytes(data)
+    write_config(tmp_path, "m", config)
+    reading = read_model(scan([str(tmp_path)]).models["m"], PARTS.config)
+    return [str(each) for each in (*reading.findings, *inspect_version(reading, 1, PARTS).findings)]
+
+
+@pytest.mark.parametrize("data", [bytes(4), bytes(9)])
+def test_a_model_with_controls_and_states(tmp_path: Path, data: bytes) -> None:
+    assert states_of(tmp_path, data=data) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "data", "place", "said"),
+    [
+        ("", "", None, "14:69", "/m/initial_state/start', and there is no such file"),
+        ("", "", bytes(3), "14:69", "needs 4 bytes, '"),
+        ('data_file: "start"', 'data_file: "../start"', bytes(4), "14:69", "leads out of the model's folder"),
+        ('"NEXT"', '"NEW"', bytes(4), "13:27", "state 'NEW' is no output of model.onnx; its outputs are OUTPUT, NEXT"),
+        ('"READY"', '"REDAY"', bytes(4), "9:7", "control 'REDAY' is no input of model.onnx"),
+        ('"i" data_type: TYPE_INT32', '"i" data_type: TYPE_FP32', bytes(4), "14:35", "has data_type TYPE_FP32"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_states(
+    tmp_path: Path, old: str, new: str, data: bytes | None, place: str, said: str
+) -> None:
+    found = states_of(tmp_path, STATES.replace(old, new) if old else STATES, data)
+    assert any(f"config.pbtxt:{place}: " in each and said in each for each in found), found
