@@ -182,7 +182,7 @@ def test_a_model_with_controls_and_states(tmp_path: Path, data: bytes) -> None:
     [
         ("", "", None, "14:69", "/m/initial_state/start', and there is no such file"),
         ("", "", bytes(3), "14:69", "needs 4 bytes, '"),
-        ('data_file: "start"', 'data_file: "../start"', bytes(4), "14:69", "leads out of the model's folder"),
+        ('data_file: "start"', 'data_file: "../../start"', bytes(4), "14:69", "leads out of the model's folder"),
         ('"NEXT"', '"NEW"', bytes(4), "13:27", "state 'NEW' is no output of model.onnx; its outputs are OUTPUT, NEXT"),
         ('"READY"', '"REDAY"', bytes(4), "9:7", "control 'REDAY' is no input of model.onnx"),
         ('"i" data_type: TYPE_INT32', '"i" data_type: TYPE_FP32', bytes(4), "14:35", "has data_type TYPE_FP32"),
