@@ -9,10 +9,11 @@ from charonia.config.schema import ModelConfig
 
 @dataclass(slots=True)
 class _Tensor:
-    """A tensor of the ensemble: the path that writes it, the steps that read it."""
+    """A tensor of the ensemble: where it comes from, the paths of the steps that read it, and who those are."""
 
     written_at: str = ""
-    readers: list[str] = field(default_factory=list)
+    writer: str = ""
+    readers: list[tuple[str, str]] = field(default_factory=list)
     is_output: bool = False
 
 
@@ -55,21 +56,19 @@ def _check_steps(config: ModelConfig, report: Report) -> None:
 def _check_flow(config: ModelConfig, report: Report) -> None:
     tensors: dict[str, _Tensor] = {}
     for index, io in enumerate(config.input):
-        tensors.setdefault(io.name, _Tensor()).written_at = f"input[{index}]"
+        tensors.setdefault(io.name, _Tensor(f"input[{index}]", "an input of the ensemble"))
     for index, step in enumerate(config.ensemble_scheduling.step):
-        path = f"ensemble_scheduling.step[{index}]"
+        path, who = f"ensemble_scheduling.step[{index}]", f"step {index + 1} ('{step.model_name}')"
         for name in step.output_map.values():
             tensor = tensors.setdefault(name, _Tensor())
             if tensor.written_at:
                 other = report.line_of(tensor.written_at)
-                message = (
-                    f"the ensemble tensor '{name}' is written twice: {tensor.written_at}{other} and step {index + 1}"
-                )
+                message = f"the ensemble tensor '{name}' is written twice: by {tensor.writer}{other} and {who}"
                 report.error(f"{path}.output_map", message, "give one of them another name")
             else:
-                tensor.written_at = path
+                tensor.written_at, tensor.writer = path, who
         for name in step.input_map.values():
-            tensors.setdefault(name, _Tensor()).readers.append(path)
+            tensors.setdefault(name, _Tensor()).readers.append((path, who))
     for index, output in enumerate(config.output):
         tensor = tensors.setdefault(output.name, _Tensor())
         tensor.is_output = True
@@ -83,10 +82,11 @@ def _check_flow(config: ModelConfig, report: Report) -> None:
 def _check_used(tensors: dict[str, _Tensor], report: Report) -> None:
     for name, tensor in tensors.items():
         if tensor.readers and not tensor.written_at:
-            message = f"the ensemble tensor '{name}' is read but neither an input nor written by a step"
-            report.error(f"{tensor.readers[0]}.input_map", message, "name it in an output_map, or as an input")
+            path, who = tensor.readers[0]
+            message = f"the ensemble tensor '{name}' is read by {who}, but neither an input nor written by a step"
+            report.error(f"{path}.input_map", message, "name it in an output_map, or as an input")
         elif not tensor.readers and not tensor.is_output:
-            message = f"the ensemble tensor '{name}' is not used by any step or output"
+            message = f"the ensemble tensor '{name}', from {tensor.writer}, is not used by any step or output"
             report.error(tensor.written_at, message, "remove it, or read it")
 
 

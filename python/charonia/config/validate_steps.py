@@ -190,7 +190,7 @@ def _streams(name: str, models: Mapping[str, StepModel], seen: set[str]) -> bool
 
 
 def _check_streams(config: ModelConfig, models: Mapping[str, StepModel], report: Report) -> None:
-    """What comes with each response of a decoupled step has no pair in the responses of another, or in what came once."""
+    """What comes with each response of a decoupled step has no pair in those of another, or in what came once."""
     streams = {io.name: "" for io in config.input}
     waiting = dict(enumerate(config.ensemble_scheduling.step, 1))
     while ready := [n for n, step in waiting.items() if all(name in streams for name in step.input_map.values())]:

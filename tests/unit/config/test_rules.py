@@ -160,10 +160,10 @@ RULES = {
     "E step without outputs": (steps('model_name: "a" input_map { key: "i" value: "X" }', io=IO.partition("} ")[0] + "}"), "ensemble_scheduling.step[0]", "has no output_map"),
     "E one tensor from two steps": (steps(step(), step()), "ensemble_scheduling.step[1].output_map", "'Y' is written twice"),
     "E one tensor from a step and an input": (steps(step(), step(writes="X")), "ensemble_scheduling.step[1].output_map", "'X' is written twice"),
-    "E input that nobody reads": (steps(step(reads="Z", writes="Y"), step(reads="Y", writes="Z")), "input[0]", "'X' is not used"),
+    "E input that nobody reads": (steps(step(reads="Z", writes="Y"), step(reads="Y", writes="Z")), "input[0]", "'X', from an input of the ensemble, is not used"),
     "E output that nobody writes": (steps(step(writes="Z"), step(reads="Z", writes="X2"), io=IO), "output[0]", "no step writes the ensemble's output 'Y'"),
-    "E tensor from nowhere": (steps(step(), step(reads="N", writes="X2")), "ensemble_scheduling.step[1].input_map", "'N' is read but neither"),
-    "E tensor that nobody reads": (steps(step(), step(writes="N")), "ensemble_scheduling.step[1]", "'N' is not used"),
+    "E tensor from nowhere": (steps(step(), step(reads="N", writes="X2")), "ensemble_scheduling.step[1].input_map", "'N' is read by step 2 ('a'), but neither"),
+    "E tensor that nobody reads": (steps(step(), step(writes="N")), "ensemble_scheduling.step[1]", "'N', from step 2 ('a'), is not used"),
     "E circle of one": (steps(step(), step("a", "a")), "ensemble_scheduling.step[1]", "waits for a tensor that only it writes"),
     "E circle": (steps(step(), step("a", "b"), step("b", "a")), "ensemble_scheduling.step[1]", "wait for one another in a circle"),
 }  # fmt: skip

@@ -151,11 +151,11 @@ def test_a_right_ensemble() -> None:
 @pytest.mark.parametrize(
     ("steps", "expected"),
     [
-        (step("a", "IN", "other"), ["c:1:72: no step writes the ensemble's output 'OUT'; name it as a value in a step's output_map", "c:3:1: the ensemble tensor 'other' is not used by any step or output; remove it, or read it"]),
-        (step("a", "what", "OUT"), ["c:1:22: the ensemble tensor 'IN' is not used by any step or output; remove it, or read it", "c:3:24: the ensemble tensor 'what' is read but neither an input nor written by a step; name it in an output_map, or as an input"]),
-        (f"{step('a', 'IN', 'OUT')}\n{step('b', 'IN', 'OUT')}", ["c:4:59: the ensemble tensor 'OUT' is written twice: ensemble_scheduling.step[0] (line 3) and step 2; give one of them another name"]),
+        (step("a", "IN", "other"), ["c:1:72: no step writes the ensemble's output 'OUT'; name it as a value in a step's output_map", "c:3:1: the ensemble tensor 'other', from step 1 ('a'), is not used by any step or output; remove it, or read it"]),
+        (step("a", "what", "OUT"), ["c:1:22: the ensemble tensor 'IN', from an input of the ensemble, is not used by any step or output; remove it, or read it", "c:3:24: the ensemble tensor 'what' is read by step 1 ('a'), but neither an input nor written by a step; name it in an output_map, or as an input"]),
+        (f"{step('a', 'IN', 'OUT')}\n{step('b', 'IN', 'OUT')}", ["c:4:59: the ensemble tensor 'OUT' is written twice: by step 1 ('a') (line 3) and step 2 ('b'); give one of them another name"]),
         (f"{step('a', 'y', 'x')}\n{step('b', 'x', 'y')}\n{step('c', 'IN', 'OUT')}", ["c:3:1: steps 1 ('a'), 2 ('b') wait for one another in a circle; let one of them read an input of the ensemble, or what an earlier step writes"]),
-        ("step { }", ["c:3:1: step 1 has no model_name; add model_name", "c:3:1: step 1 has no input_map; add input_map", "c:3:1: step 1 has no output_map; add output_map", "c:1:72: no step writes the ensemble's output 'OUT'; name it as a value in a step's output_map", "c:1:22: the ensemble tensor 'IN' is not used by any step or output; remove it, or read it"]),
+        ("step { }", ["c:3:1: step 1 has no model_name; add model_name", "c:3:1: step 1 has no input_map; add input_map", "c:3:1: step 1 has no output_map; add output_map", "c:1:72: no step writes the ensemble's output 'OUT'; name it as a value in a step's output_map", "c:1:22: the ensemble tensor 'IN', from an input of the ensemble, is not used by any step or output; remove it, or read it"]),
     ],
 )  # fmt: skip
 def test_a_wrong_ensemble(steps: str, expected: list[str]) -> None:

@@ -153,6 +153,16 @@ def test_a_step_that_no_repository_has(serve, repository):
         load(served, "ens")
 
 
+@pytest.mark.parametrize("name", ["../secret", "a/1", ".."])
+def test_a_step_is_no_path(serve, repository, tmp_path, name):
+    (tmp_path / "secret" / "1").mkdir(parents=True)
+    repository.write("../secret/config.pbtxt", (repository.path / "a" / "config.pbtxt").read_text())
+    add_ensemble(repository, "ens", "a", name)
+    served = serve()
+    with pytest.raises(InvalidArgumentError, match=f"step 2 needs model '{name}', which does not serve: no repository"):
+        load(served, "ens")
+
+
 def test_a_version_of_a_step_that_does_not_serve(serve, repository):
     add_ensemble(repository, "ens", "a", ("b", 3))
     served = serve()

@@ -127,7 +127,7 @@ def test_a_graph_that_does_not_hang_together_is_shown_as_far_as_it_does(
     shown = capsys.readouterr().out
     assert "     - one (step 2): IN → left FP32 [-1, -1]" in shown
     assert "pair (step 1)" not in shown
-    assert "the ensemble tensor 'lost' is read but neither an input nor written by a step" in shown
+    assert "the ensemble tensor 'lost' is read by step 1 ('pair'), but neither an input nor written by a step" in shown
 
 
 def test_an_ensemble_without_a_version_folder(diamond: Path, capsys: pytest.CaptureFixture[str]) -> None:
