@@ -170,6 +170,18 @@ class MortalInstance(BackendInstance, Protocol):
 
 
 @runtime_checkable
+class AgileInstance(BackendInstance, Protocol):
+    """An instance that may be driven by other threads than its own, one at a time, so that a thread that has just
+    answered for one model can go on with the next one without waking another.
+
+    Attributes:
+        any_thread: True where that is so; it answers before `start` returns then.
+    """
+
+    any_thread: bool
+
+
+@runtime_checkable
 class SequenceListener(Protocol):
     """An instance that wants to know of sequences that end without a last request."""
 

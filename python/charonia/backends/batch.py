@@ -19,6 +19,9 @@ class ExecutingBatch:
     Args:
         statistics: None for work that is not counted (warm-up).
         log: told of failures of the model's own code.
+
+    Attributes:
+        compute_ns: how long it took until the last answers that were counted.
     """
 
     def __init__(
@@ -38,6 +41,7 @@ class ExecutingBatch:
         self._input_end_ns = 0
         self._output_start_ns = 0
         self._counted = False
+        self.compute_ns = 0
         self._lock = threading.Lock()
         self._sending = threading.Lock()
         self._outbox: list[Reply] = []
@@ -115,6 +119,7 @@ class ExecutingBatch:
         end_ns = self._clock.now_ns()
         start_ns = self._compute_start_ns
         stamps = Stamps(start_ns, self._input_end_ns or start_ns, self._output_start_ns or end_ns, end_ns)
+        self.compute_ns = end_ns - start_ns
         final = [reply for reply in replies if reply.final]
         for reply in final:
             if reply.request.ancestors:

@@ -64,6 +64,7 @@ class IdentityInstance:
     """One for each instance: executes batches, one at a time, on the thread that is its own."""
 
     healthy = True
+    any_thread = True
 
     def __init__(self, pairs: list[tuple[str, str]], delay_s: float, closing: threading.Event) -> None:
         self._pairs = pairs

@@ -20,6 +20,11 @@ class Submitter(Protocol):
 
     def submit(self, request: InferRequest) -> None: ...
 
+    def submit_all(self, requests: Sequence[InferRequest]) -> None:
+        """As `submit` for each of them, in their order; cheaper for those that go to one model. From a thread that has
+        the time to execute a quick model itself."""
+        ...
+
 
 class OtherModels(Protocol):
     """What a model may do with others beside calling them. Loading takes long: never on a thread that serves others."""

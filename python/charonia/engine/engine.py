@@ -1,5 +1,6 @@
 """The one way in for requests of every origin: the wire, in-process callers, ensembles and BLS."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from charonia.core.errors import CharoniaError, InternalError, InvalidArgumentError, UnsupportedError
@@ -35,8 +36,25 @@ class Engine:
             refuse(request, error)
         except Exception as error:
             # A bug, but it must not end the thread that submits, and with it every other request.
-            sentence = f"the request to model '{request.model_name}' failed by a fault of the server: {error!r}"
-            refuse(request, InternalError(sentence))
+            refuse(request, _fault(request, error))
+
+    def submit_all(self, requests: Sequence[InferRequest]) -> None:
+        first = requests[0]
+        place = (first.model_name, first.model_version, first.ancestors, first.takes_stream)
+        if len(requests) > 1 and not all(
+            (each.model_name, each.model_version, each.ancestors, each.takes_stream) == place for each in requests
+        ):
+            for request in requests:
+                self.submit(request)
+            return
+        try:
+            self._find(first).submit_all(requests)
+        except CharoniaError:
+            for request in requests:
+                self.submit(request)  # again, each by itself: a reload came between, or each is told why not
+        except Exception as error:
+            for request in requests:
+                refuse(request, _fault(request, error))
 
     def _submit(self, request: InferRequest) -> None:
         model = self._find(request)
@@ -76,3 +94,7 @@ class Engine:
                 if model is not None:
                     return model
             raise
+
+
+def _fault(request: InferRequest, error: Exception) -> InternalError:
+    return InternalError(f"the request to model '{request.model_name}' failed by a fault of the server: {error!r}")

@@ -14,14 +14,16 @@ from charonia.core.clock import Clock
 from charonia.core.errors import CharoniaError, UnavailableError
 from charonia.core.log import Log, SilentLog
 from charonia.core.protocols import Bell, OnDeath, Submitter
-from charonia.core.request import InferRequest
+from charonia.core.request import InferRequest, refuse
 from charonia.engine.checks import RequestCheck
 from charonia.observe.metrics_config import MetricsOptions
 from charonia.observe.statistics import ModelStatistics, new_statistics
 from charonia.pipelines.graph import NoModels, StepModels
 from charonia.scheduling.base import Scheduler, SequenceEnder
 from charonia.scheduling.build import NO_AIDS, SchedulingAids, build_scheduler
+from charonia.scheduling.errands import Errands
 from charonia.scheduling.ordering import ReplyOrder
+from charonia.scheduling.queued import QueuedScheduler
 from charonia.scheduling.state import StateStore
 from charonia.scheduling.timer import Timer
 
@@ -43,6 +45,7 @@ class ModelServices:
         gpu_uuids: by device ("gpu:0"), of the GPUs whose instances count by themselves.
         stopping: set once the server stops; what takes long looks at it.
         directory: gives the models that serve now, for those that are made of others.
+        errands: where threads do what they have taken upon them for other models.
     """
 
     clock: Clock
@@ -55,6 +58,7 @@ class ModelServices:
     gpu_uuids: Mapping[str, str] = field(default_factory=dict)
     stopping: threading.Event = field(default_factory=threading.Event)
     directory: Callable[[], StepModels] = NoModels
+    errands: Errands = field(default_factory=Errands)
 
 
 class ModelVersion:
@@ -221,7 +225,7 @@ class ModelVersion:
         """
         with self._lock:
             if self._retired:
-                raise RetiredError(f"model '{self.name}' version {self.version} is being unloaded")
+                raise self._retired_error()
             self._in_flight += 1
         request.admission = self
         request.version = self.version_text
@@ -231,6 +235,52 @@ class ModelVersion:
         except CharoniaError as error:
             self._count_refusal(request, error)
             raise
+
+    def submit_all(self, requests: Sequence[InferRequest]) -> None:
+        """As `submit` for each of them, but each outcome goes to its request's channel; the calling thread executes
+        some of them itself where an instance is idle and quick.
+
+        Raises:
+            RetiredError: all requests are as they were.
+        """
+        if not isinstance(self.scheduler, QueuedScheduler) or self._order is not None:
+            for request in requests:
+                self._submit_alone(request)
+            return
+        with self._lock:
+            if self._retired:
+                raise self._retired_error()
+            self._in_flight += len(requests)
+        accepted = [request for request in requests if self._admit(request)]
+        runner = next((runner for runner in self.instances if runner.borrow()), None)
+        refused, batch = self.scheduler.enqueue_all(accepted, takes=runner is not None)
+        if runner is not None:
+            self._services.errands.run(lambda: runner.give_back(batch))
+        for request, error in refused:
+            self._count_refusal(request, error)
+            refuse(request, error)
+
+    def _submit_alone(self, request: InferRequest) -> None:
+        try:
+            self.submit(request)
+        except RetiredError:
+            raise
+        except CharoniaError as error:
+            refuse(request, error)
+
+    def _admit(self, request: InferRequest) -> bool:
+        """Complete and check it; what does not fit is refused."""
+        request.admission = self
+        request.version = self.version_text
+        try:
+            self._check.check(request)
+        except CharoniaError as error:
+            refuse(request, error)
+            return False
+        return True
+
+    def _retired_error(self) -> RetiredError:
+        return RetiredError(f"model '{self.name}' version {self.version} is being unloaded")
 
     def _enqueue(self, request: InferRequest) -> None:
         if self._order is None:

@@ -136,7 +136,8 @@ class Run:
                 return
             for name, number in plan.inputs:
                 self._put(strand, number, inputs.get(name), progress)
-            self._release(progress)
+            if not (self._open_calls or self.ended):
+                raise _deadlock()
 
     def took(self, strand: Strand, step: StepPlan, reply: Reply, progress: Progress) -> None:
         """A step answered, without an error. `reply.outputs` need not be valid afterwards.
@@ -158,7 +159,10 @@ class Run:
                     self._place(self._branch(strand), step, reply, progress)
                 if reply.final:
                     strand.slot.is_closed = True
-            self._release(progress)
+            if self.stream is not None:
+                self._release(self.stream, progress)
+            elif not (self._open_calls or self.ended):
+                raise _deadlock()
 
     def end(self) -> bool:
         """Nothing more is answered. True for exactly one caller, who settles the request."""
@@ -223,14 +227,23 @@ class Run:
             if missing[reader] > 0:
                 continue
             if reader == plan.answer:
-                strand.slot.outputs = [*self._outputs(strand)]
-                strand.slot.parameters = parameters_of(self.mark(strand, plan.outputs))
-                strand.slot.is_closed = True
+                self._answer(strand, progress)
             else:
                 step = plan.steps[reader]
                 assert step is not None
                 self._open_calls += 1
                 progress.ready.append((strand, step))
+
+    def _answer(self, strand: Strand, progress: Progress) -> None:
+        """All outputs are there: the answer of the run, or one of its stream."""
+        outputs = [*self._outputs(strand)]
+        parameters = parameters_of(self.mark(strand, self.plan.outputs))
+        if self.stream is None:
+            self.ended = True
+            progress.answers.append((self, Reply(self.request, outputs, None, parameters)))
+        else:
+            slot = strand.slot
+            slot.outputs, slot.parameters, slot.is_closed = outputs, parameters, True
 
     def _outputs(self, strand: Strand) -> Iterator[Tensor]:
         for feed in self.plan.outputs:
@@ -239,7 +252,7 @@ class Run:
                 shape = tensor.shape if feed.shaped is None else feed.shaped(tensor.shape)
                 yield Tensor(feed.name, tensor.datatype, shape, tensor.buffer)
 
-    def _release(self, progress: Progress) -> None:
+    def _release(self, stream: Stream, progress: Progress) -> None:
         """Answer what may go now: the answer of a strand once all earlier ones are through.
 
         Raises:
@@ -252,21 +265,17 @@ class Run:
             self.open_strands -= 1
             self._head = self._head.next
         if self._head is not None and not self._open_calls:
-            raise InvalidArgumentError(
-                "unexpected deadlock, at least one output is not set while no more ensemble steps can be made"
-            )
+            raise _deadlock()
         self.ended = self._head is None
         replies = [Reply(self.request, slot.outputs or (), None, slot.parameters, final=False) for slot in answered]
         if self.ended and not replies:
             replies.append(Reply(self.request, has_response=False))
         if self.ended:
             replies[-1].final = True
-        if self.stream is not None and replies:
-            for reply in replies:
-                self.stream.add((self, reply))
+        for reply in replies:
+            stream.add((self, reply))
+        if replies:
             progress.streams.append(self)
-        else:
-            progress.answers += [(self, reply) for reply in replies]
 
     def _mark(self, strand: Strand, step: StepPlan, reply: Reply) -> None:
         """Note what the step's response, or its request, says of the sequence, if that is not what the request says."""
@@ -291,6 +300,12 @@ class Run:
             self.input_ns += timing.input_ns
             self.infer_ns += timing.infer_ns
             self.output_ns += timing.output_ns
+
+
+def _deadlock() -> InvalidArgumentError:
+    return InvalidArgumentError(
+        "unexpected deadlock, at least one output is not set while no more ensemble steps can be made"
+    )
 
 
 def mark_in(parameters: Mapping[str, Parameter], correlation_id: int | str) -> Mark | None:

@@ -84,7 +84,9 @@ class EnsembleScheduler:
             run.begin(progress)
         except CharoniaError as error:
             self._fail(run, self._named(error))
-        self._go_on(progress)
+        self._answer_all(progress)
+        for strand, step in progress.ready:  # one by one: this thread has others to submit, and can't be kept
+            self._call(strand, step, now_ns)
 
     def next_batch(self, bell: Bell, seat: object) -> Sequence[InferRequest] | None:
         return None
@@ -144,7 +146,9 @@ class EnsembleScheduler:
             except Exception as error:
                 fault = InternalError(f"the response could not be taken by a fault of the server: {error!r}")
                 self._fail(strand.run, self._in_step(step, fault))
-        self._go_on(progress)
+        self._answer_all(progress)
+        if progress.ready:
+            self._call_all(progress.ready, self._clock.now_ns())
 
     def _in_step(self, step: StepPlan, error: CharoniaError) -> CharoniaError:
         return self._named(error, f"step {step.number} (model '{step.model}'): ")
@@ -157,17 +161,13 @@ class EnsembleScheduler:
         named.__dict__.update(error.__dict__)
         return named
 
-    def _go_on(self, progress: Progress) -> None:
+    def _answer_all(self, progress: Progress) -> None:
         if progress.answers:
             self._answer(progress.answers)
         for run in progress.streams:
             assert run.stream is not None
             run.stream.flush()
             self._tell_room(run)
-        if progress.ready:
-            now_ns = self._clock.now_ns()
-            for strand, step in progress.ready:
-                self._call(strand, step, now_ns)
 
     def _answer(self, answers: Sequence[tuple[Run, Reply]]) -> None:
         """Settle the runs that these end, count, and send. Of one run, no two threads do so at once."""
@@ -224,6 +224,20 @@ class EnsembleScheduler:
         for listener in listeners:
             listener()
 
+    def _call_all(self, ready: Sequence[tuple[Strand, StepPlan]], now_ns: int) -> None:
+        """As `_call` for each, but those that nothing holds back are submitted together, step by step."""
+        together: dict[StepPlan, list[InferRequest]] = {}
+        for strand, step in ready:
+            run = strand.run
+            if self._limits or run.request.correlation_id:
+                self._call(strand, step, now_ns)
+            elif not run.ended:
+                request = self._request(strand, step, now_ns)
+                self._note(run, request)
+                together.setdefault(step, []).append(request)
+        for requests in together.values():
+            self._submitter.submit_all(requests)
+
     def _call(self, strand: Strand, step: StepPlan, now_ns: int) -> None:
         """Make a request of a step that has its inputs, and send it on its way."""
         run = strand.run
@@ -276,10 +290,13 @@ class EnsembleScheduler:
             self._submit(run, request)
 
     def _submit(self, run: Run, request: InferRequest) -> None:
+        self._note(run, request)
+        self._submitter.submit(request)
+
+    def _note(self, run: Run, request: InferRequest) -> None:
         run.inner.add(request)
         if run.ended:  # maybe after what it had in flight was cancelled
             request.cancel()
-        self._submitter.submit(request)
 
     def _tell_room(self, run: Run) -> None:
         if run.has_room(OPEN_STRANDS):

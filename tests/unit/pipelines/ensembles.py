@@ -91,6 +91,11 @@ class Ensemble:
         self.asked.append(request)
         self.submitted.append(request)
 
+    def submit_all(self, requests):
+        assert len({request.model_name for request in requests}) == 1
+        for request in requests:
+            self.submit(request)
+
     def ask(self, requested=(), *, channel=None, rows=1, **options):
         """A request with each of its inputs, by name, filled with one value or given as an array; default IN=1."""
         values = {name: options.pop(name) for name in list(options) if name.isupper() or name[-1].isdigit()} or {

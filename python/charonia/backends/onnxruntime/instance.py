@@ -58,6 +58,7 @@ class OnnxRuntimeInstance:
     """
 
     healthy = True
+    any_thread = True
 
     def __init__(
         self,
