@@ -5,7 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from tests.every_door.doors import RefusedError
+from charonia.api import Server
+from tests.every_door.doors import DOORS, RefusedError
 from tests.every_door.served import ask
 from tests.models import onnx_models
 from tests.models.repository import write_config, write_python_model
@@ -184,3 +185,35 @@ def test_python_models_leave_states_out_fail_and_err(sequence, strategy, form):
     with pytest.raises(RefusedError, match="output 'NEXT' with datatype INT64, its configuration says INT32"):
         send(101)
     assert send(4, end=True) == 7
+
+
+@pytest.mark.parametrize("model", ["sum_direct_8", "sum_oldest_8", "python_direct_inline", "python_oldest_isolated"])
+def test_whatever_clients_do_no_state_reaches_another_sequence(sequence, clients, model):
+    """Sequences that are abandoned, start again, end, or fail, at random, some at the same time."""
+    random = np.random.default_rng(len(model))
+    sends = [sequence(model, f"{own_id} at random") for own_id in range(6)]
+    totals: list[int | None] = [None] * len(sends)
+    for _ in range(12):
+        chosen = random.permutation(len(sends))[: random.integers(1, len(sends) + 1)]
+        steps = []
+        for index in map(int, chosen):
+            value, start, end = int(random.integers(1, 100)), random.random() < 0.25, random.random() < 0.25
+            start = bool(start or totals[index] is None)
+            expected = value + (0 if start else totals[index] or 0)
+            totals[index] = None if end else expected
+            steps.append((clients.submit(sends[index], value, start, bool(end)), expected))
+        assert [future.result() for future, _ in steps] == [expected for _, expected in steps]
+
+
+@pytest.mark.parametrize("door_name", DOORS)
+def test_a_model_that_is_loaded_anew_has_forgotten(tmp_path, door_name):
+    write(tmp_path, "m", SUM % (8, "", CONTROLS, ""), onnx_models.accumulator())
+    value = {"INPUT": np.ones((1, 1), np.int32)}
+    explicit = {"model_control_mode": "explicit", "load_model": ["m"]}
+    with Server(tmp_path, http_port=0, grpc_port=0, metrics_port=0, **explicit) as server:
+        ask(door_name, server, "m", value, sequence_id=1, sequence_start=True)
+        write(tmp_path, "m", SUM % (4, "", CONTROLS, ""), onnx_models.accumulator())
+        server.load_model("m")
+        with pytest.raises(RefusedError, match="must specify the START flag"):
+            ask(door_name, server, "m", value, sequence_id=1)
+        assert ask(door_name, server, "m", value, sequence_id=1, sequence_start=True)["OUTPUT"].item() == 1
