@@ -2,9 +2,9 @@
 
 what lies there    repositories, scan, strays, fingerprint, override_files (of a request), source (all of it together)
 what it means      inspection, versions, labels
-a load             plans (what is to be done), loader (does it), attempt (one load of one model), lifecycle (all of
-                   them), retirement (what is on its way out)
-what is known      states, directory, publication, readiness
-who asks           start, polling, control; by operations, which takes turns
+a load             plans (what is to be done), loader (makes them), model_load, ensemble_load with steps (do it),
+                   attempt (one load of one model), lifecycle (all of them), retirement (what is on its way out)
+what is known      states, directory, publication, readiness; needs (which ensemble is on which models)
+who asks           start, polling, control, calls (of models); by operations, which takes turns
 what the log says  tables, remarks
 """
