@@ -15,13 +15,15 @@ class Outbox:
     """Sends at once what the socket takes and keeps the rest. Any thread may post; nothing blocks or raises.
 
     Args:
-        stuck: called when something is kept: `flush` is to be called once the socket takes more.
         overflowed: called when more is kept than a process that reads would ever leave.
+
+    Attributes:
+        stuck: called when something is kept: `flush` is to be called once the socket takes more.
     """
 
-    def __init__(self, channel: wire.Channel, stuck: Callable[[], None], overflowed: Callable[[], None]) -> None:
+    def __init__(self, channel: wire.Channel, overflowed: Callable[[], None]) -> None:
+        self.stuck: Callable[[], None] = _nothing
         self._channel = channel
-        self._stuck = stuck
         self._overflowed = overflowed
         self._lock = threading.Lock()
         self._kept: deque[memoryview] = deque()
@@ -39,11 +41,12 @@ class Outbox:
             if not was_stuck:
                 self._offer()
             is_stuck, overflows = bool(self._kept), self._kept_bytes > _LIMIT_BYTES
+            stuck, overflowed = self.stuck, self._overflowed
         if overflows:
             self.close()
-            self._overflowed()
+            overflowed()
         elif is_stuck and not was_stuck:
-            self._stuck()
+            stuck()
 
     def flush(self) -> bool:
         """Send what can be sent now; whether nothing is left."""
@@ -57,6 +60,8 @@ class Outbox:
             self._closed = True
             self._kept.clear()
             self._kept_bytes = 0
+            # Whoever is called holds this, and with it mapped memory.
+            self.stuck = self._overflowed = _nothing
 
     def _offer(self) -> None:
         try:
@@ -70,3 +75,7 @@ class Outbox:
         except wire.LinkClosed:
             self._closed = True
             self._kept.clear()
+
+
+def _nothing() -> None:
+    """Nobody is to be told."""

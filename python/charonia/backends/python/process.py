@@ -41,7 +41,7 @@ class Patience:
 class ChildProcess:
     """A model's process and both channels to it. `exited` is set by the supervisor once its status is known.
 
-    `outbox` is how frames are sent on the events channel; `on_stuck` is the supervisor's, for when it can't send all.
+    `outbox` is how frames are sent on the events channel.
 
     Args:
         name: the instance's name, for messages.
@@ -78,8 +78,7 @@ class ChildProcess:
             events_child.close()
         self.work = wire.Channel(work)
         self.events = wire.Channel(events)
-        self.outbox = Outbox(self.events, self._stuck, self._overflowed)
-        self.on_stuck: Callable[[], None] = _nothing
+        self.outbox = Outbox(self.events, self.kill)
 
     def ask(self, kind: int, *arguments: Any, patience: "Patience | None" = None) -> Any:
         """Send a control frame and wait for its answer, as long as it takes.
@@ -134,12 +133,6 @@ class ChildProcess:
             self.exited.wait(_EXIT_WAIT_S)
         return describe_exit(self.popen.returncode)
 
-    def _stuck(self) -> None:
-        self.on_stuck()
-
-    def _overflowed(self) -> None:
-        self.kill()
-
     def close(self) -> None:
         """Free descriptors. Memory that lent outputs still use stays mapped until they have gone."""
         with self._closing:
@@ -168,7 +161,3 @@ def _readable(fd: int, timeout_s: float) -> bool:
     poller = select.poll()
     poller.register(fd, select.POLLIN)
     return bool(poller.poll(timeout_s * 1000))
-
-
-def _nothing() -> None:
-    """Nobody watches the process yet."""

@@ -41,7 +41,7 @@ class Supervisor:
 
     def watch(self, child: ChildProcess, owner: Owner) -> None:
         watch = _Watch(self._selector, child, owner, self._log)
-        child.on_stuck = partial(self._ask, watch.write)
+        child.outbox.stuck = partial(self._ask, watch.write)
         self._ask(watch.begin)
 
     def _ask(self, what: Callable[[], None]) -> None:
