@@ -46,6 +46,12 @@ COSTS = {
         'parameters { key: "intra_op_threads_count" value { string_value: "3" } }',
         ("'intra_op_threads_count'", "did you mean 'intra_op_thread_count'?"),
     ),
+    "a sequence an instance": ("sequence_batching { }", ("one sequence at a time", "max_batch_size is 0", "oldest {")),
+    "states beyond the memory": (
+        "max_batch_size: 1 sequence_batching { oldest { max_candidate_sequences: 500 } "
+        'state { input_name: "a" output_name: "b" data_type: TYPE_FP32 dims: [ 1000, 1000 ] } }',
+        ("the states of 500 sequences", "2,000,000,000 bytes"),
+    ),
     "a cache that is not there": ("response_cache { enable: true }", ("response_cache has no effect",)),
     "a rate limiter that is not there": (
         "instance_group [ { count: 1 rate_limiter { priority: 1 } } ]",
@@ -72,6 +78,8 @@ def test_is_a_warning(tmp_path: Path, case: str) -> None:
         "max_batch_size: 0",
         "max_batch_size: 1",
         "instance_group [ { count: 4 } ]",
+        "sequence_batching { direct { } }",
+        'max_batch_size: 8 sequence_batching { state { input_name: "a" output_name: "b" data_type: 1 dims: 1 } }',
         'parameters { key: "my_own" value { string_value: "3" } }',
         'parameters { key: "session.intra_op.allow_spinning" value { string_value: "1" } }',
     ],

@@ -13,7 +13,7 @@ from charonia.backends.placement import Devices, instance_count
 from charonia.config.findings import Finding, Severity
 from charonia.config.model_tensor import shown
 from charonia.config.places import Place, Places
-from charonia.config.schema import ModelConfig, ModelInput, ModelInstanceGroup, ModelOutput
+from charonia.config.schema import ModelConfig, ModelInput, ModelInstanceGroup, ModelOutput, ModelSequenceBatching
 from charonia.core.datatypes import BY_NUMBER
 from charonia.repository.inspection import ModelReading
 
@@ -60,6 +60,7 @@ def completed_costs(reading: ModelReading, config: ModelConfig, max_input_bytes:
     """
     notes = _Notes(reading.loaded.places)
     yield from _batching(config, notes)
+    yield from _sequences(config, notes)
     yield from _sizes(config, notes, max_input_bytes)
 
 
@@ -151,6 +152,25 @@ def _batching(config: ModelConfig, notes: _Notes) -> Iterator[Finding]:
         yield notes.warn("max_batch_size", message, "add dynamic_batching { }")
 
 
+def _sequences(config: ModelConfig, notes: _Notes) -> Iterator[Finding]:
+    """How many sequences live at a time, and what is kept for them."""
+    batching = config.sequence_batching
+    if not config.HasField("sequence_batching"):
+        return
+    if config.max_batch_size < 2 and batching.WhichOneof("strategy_choice") is None:
+        message = (
+            "an instance has one sequence at a time, and the next one waits for its end: sequence_batching names no "
+            f"strategy, which is direct {{ }}, with a slot for each row, and max_batch_size is {config.max_batch_size}"
+        )
+        remedy = "write oldest { max_candidate_sequences: 64 }, or direct { } if that is meant"
+        yield notes.warn("sequence_batching", message, remedy)
+    count = batching.oldest.max_candidate_sequences or max(1, config.max_batch_size)
+    kept = sum(_row_bytes(state) for state in batching.state) * count
+    if kept >= _HUGE_BYTES:
+        message = f"the states of {count} sequences, as many as an instance may have, take {kept:,} bytes"
+        yield notes.warn("sequence_batching.state", message, "make sure that there is so much memory")
+
+
 def _sizes(config: ModelConfig, notes: _Notes, max_input_bytes: int) -> Iterator[Finding]:
     """Fixed dims of which one row is more than anybody can send, or than is meant."""
     total = sum(_row_bytes(io) for io in config.input)
@@ -168,7 +188,7 @@ def _sides(config: ModelConfig) -> "Iterable[tuple[str, Sequence[Io]]]":
     return (("input", config.input), ("output", config.output))
 
 
-def _row_bytes(io: "Io") -> int:
+def _row_bytes(io: "Io | ModelSequenceBatching.State") -> int:
     datatype = BY_NUMBER.get(io.data_type)
     size = datatype.item_size_bytes if datatype is not None else 0
     return prod(io.dims) * size if all(dim > 0 for dim in io.dims) else 0
