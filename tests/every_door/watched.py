@@ -1,6 +1,7 @@
 """Events of a model's queue and of its readiness, so that tests wait for what happened instead of for a while."""
 
 import queue
+import threading
 
 from tests.models.gated import PATIENCE_S
 
@@ -56,3 +57,26 @@ class WatchedReadiness:
     def wait(self, is_ready):
         while self._events.get(timeout=PATIENCE_S) is not is_ready:
             pass
+
+
+class WatchedSequences:
+    """How many sequences of a model live, as its scheduler tells after each change.
+
+    Args:
+        model: a handle of the in-process API.
+    """
+
+    def __init__(self, model) -> None:
+        self._scheduler = model.loaded.scheduler
+        self._changed = threading.Condition()
+        self._tell = self._scheduler._tell
+        self._scheduler._tell = self._on_change
+
+    def _on_change(self):
+        self._tell()
+        with self._changed:
+            self._changed.notify_all()
+
+    def wait_for_none(self):
+        with self._changed:
+            assert self._changed.wait_for(lambda: not self._scheduler.sequence_count, PATIENCE_S)
