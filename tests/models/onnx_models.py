@@ -114,7 +114,7 @@ def looked_up() -> onnx.ModelProto:
     return _model("looked_up", [node], [_value("INDEX", "INT64", ["N", 1])], [_value("Y", "FP32", ["N", 1])], [table])
 
 
-def accumulator(datatype: str = "INT32", first: list[int | str | None] | None = None) -> onnx.ModelProto:
+def accumulator(datatype: str = "INT32", first: Dims | None = None) -> onnx.ModelProto:
     """INPUT, STATE, START, READY [N, 1] -> OUTPUT = NEXT.
 
     NEXT is INPUT, with STATE added unless START is 1, and STATE where READY is 0. `first` stands for the batch
@@ -132,6 +132,14 @@ def accumulator(datatype: str = "INT32", first: list[int | str | None] | None = 
         helper.make_node("Identity", ["NEXT"], ["OUTPUT"]),
     ]
     return _model("accumulator", nodes, inputs, [_value(name, datatype, shape) for name in ("OUTPUT", "NEXT")])
+
+
+def delay(datatype: str) -> onnx.ModelProto:
+    """INPUT, STATE [N, length] -> OUTPUT = STATE, NEXT = INPUT: each request gets the one before."""
+    shape: Dims = ["N", "length"]
+    nodes = [helper.make_node("Identity", [a], [b]) for a, b in (("STATE", "OUTPUT"), ("INPUT", "NEXT"))]
+    inputs = [_value(name, datatype, shape) for name in ("INPUT", "STATE")]
+    return _model("delay", nodes, inputs, [_value(name, datatype, shape) for name in ("OUTPUT", "NEXT")])
 
 
 def streaming_cache() -> onnx.ModelProto:

@@ -126,6 +126,24 @@ def test_two_states_feed_the_inputs_beside_them(serve: Any, tmp_path: Any, count
         assert kept == {"cache_last_channel": [[1, 2, 3]], "cache_last_channel_len": [[3]]}
 
 
+@pytest.mark.parametrize("datatype", onnx_models.ONNX_TYPES)
+@pytest.mark.parametrize("count", [1, 3])
+def test_states_of_every_datatype(serve: Any, tmp_path: Any, datatype: str, count: int) -> None:
+    states = 'sequence_batching { state { input_name: "STATE" output_name: "NEXT" } }'
+    sequences = Sequences(serve(onnx_models.delay(datatype), f"max_batch_size: 4 {states}"), tmp_path)
+    held = [sequences.new() for _ in range(count)]
+    before = [state.inputs()["STATE"].numpy() for state in held]
+    for step in range(3):
+        sent = [onnx_models.sample(datatype, (1, 1 + step), 10 * step + number) for number in range(count)]
+        if datatype == "BYTES":  # ONNX Runtime wants text
+            sent = [np.array([[item.hex().encode() for item in array[0]]], object) for array in sent]
+        made = sequences.run(*((state, {"INPUT": array}) for state, array in zip(held, sent, strict=True)))
+        for each, last in zip(made, before, strict=True):
+            assert each["OUTPUT"].dtype == last.dtype
+            assert each["OUTPUT"].tolist() == last.tolist()
+        before = sent
+
+
 def test_a_state_of_a_batch_does_not_keep_the_batch(serve: Any, tmp_path: Any) -> None:
     sequences = Sequences(serve(onnx_models.accumulator(), SEQUENCES), tmp_path)
     states = [sequences.new() for _ in range(4)]
