@@ -170,8 +170,8 @@ Reply = tuple[InferCall, str, str, Sequence[Output] | None, Mapping[str, bool | 
 """(call, model name, model version, outputs in the model's order, response parameters, final). Outputs None: the bare end
 of a decoupled model's responses."""
 
-_Failure = tuple[InferCall, int, str] | tuple[InferCall, int, str, bool]
-"""(call, code, message, whether the inference itself failed; without it the request was refused)."""
+_Failure = tuple[InferCall, int, str] | tuple[InferCall, int, str, bool, bool]
+"""(call, code, message) of a request that was refused, or (call, code, message, whether the inference itself failed, final)."""
 
 @final
 class HttpCall:
@@ -291,7 +291,7 @@ class WireServer:
     def reply_batch(self, replies: Sequence[Reply]) -> None:
         """Send answers, those of one call in their order. Raises when one of them is malformed; then none is sent."""
     def fail_batch(self, failures: Sequence[_Failure]) -> None:
-        """Send errors; each ends its call. Raises when one of them is malformed; then none is sent."""
+        """Send errors; one that is final ends its call. Raises when one of them is malformed; then none is sent."""
     def set_exiting(self) -> None:
         """`Connection: close` on HTTP answers and GOAWAY on gRPC from now on; new connections refused."""
     def stop_accepting(self) -> None:

@@ -39,7 +39,7 @@ class Served:
         while items := self.wire.take(64, PATIENCE_S * 10):
             calls = [item for item in items if isinstance(item, InferCall)]
             self.wire.fail_batch([(call, *call.defect) for call in calls if call.defect])
-            self.wire.fail_batch([(call, 13, "the model failed", True) for call in calls if _fails(call)])
+            self.wire.fail_batch([(call, 13, "the model failed", True, True) for call in calls if _fails(call)])
             self.wire.reply_batch([_echo(call) for call in calls if not call.defect and not _fails(call)])
 
     def __enter__(self) -> Self:

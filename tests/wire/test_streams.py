@@ -106,7 +106,7 @@ def test_a_batch_of_replies_to_many_calls(server: WireServer, stream: Stream) ->
     assert [call.unpack()[13] for call in (plain, talkers[0])] == [True, True]
     server.reply_batch([response(call) for call in talkers for _ in range(2)])
     server.reply_batch([response(other, True), bare_end(talkers[1])])
-    server.fail_batch([(talkers[0], 13, "boom", True)])
+    server.fail_batch([(talkers[0], 13, "boom", True, True)])
     server.reply_batch([response(plain, True), response(talkers[2], True), response(talkers[0])])
     assert server.counters().late_replies == 1
     assert stream.end() == ["d0", "d0", "d1", "d1", "d2", "d2", "d0", "plain", "other", "d2"]
@@ -329,7 +329,7 @@ def test_codes_of_a_stream_that_ends_at_an_error(server: WireServer) -> None:
         asking = stub(channel).ModelStreamInfer(iter([asked("d", "e")]), metadata=[("triton_grpc_error", "true")])
         call = take_call(server)
         server.reply_batch([response(call)] * 3)
-        server.fail_batch([(call, Code.UNAVAILABLE, "boom", True)])
+        server.fail_batch([(call, Code.UNAVAILABLE, "boom", True, True)])
         assert [next(asking).infer_response.id for _ in range(3)] == ["e"] * 3
         with pytest.raises(grpc.RpcError) as raised:
             next(asking)

@@ -10,8 +10,8 @@ from charonia.core.request import Reply
 from charonia.core.tensor import Tensor
 from charonia.frontend.request_log import RequestLog
 
-Failure = tuple[InferCall, int, str, bool]
-"""(call, code, message, whether the request was admitted to its model before it failed)."""
+Failure = tuple[InferCall, int, str, bool, bool]
+"""(call, code, message, whether the request was admitted to its model before it failed, final)."""
 
 
 class ReplySink(Protocol):
@@ -51,19 +51,17 @@ class WireChannel:
         if answers:
             self._wire.reply_batch(answers)
         if len(answers) < len(replies):
-            self._fail([(reply, reply.error) for reply in replies if reply.error is not None])
+            self._wire.fail_batch(
+                [_failure(reply, reply.error, reply.final) for reply in replies if reply.error is not None]
+            )
 
     def _send_alone(self, reply: Reply) -> None:
         try:
             self._send((reply,))
         except Exception as error:
-            self._fail([(reply, _Unsendable(reply.request.model_name, error))])
-
-    def _fail(self, failed: Sequence[tuple[Reply, CharoniaError]]) -> None:
-        self._wire.fail_batch([_failure(reply, error) for reply, error in failed])
-        for reply, _ in failed:
+            self._wire.fail_batch([_failure(reply, _Unsendable(reply.request.model_name, error), final=True)])
             if not reply.final:
-                # An error ends the call. Its model learns that nobody wants more; what still comes is ignored.
+                # Its model learns that nobody wants more; what still comes is ignored.
                 reply.request.cancel()
 
 
@@ -91,9 +89,9 @@ def _output(tensor: Tensor) -> Output:
     return (tensor.name, tensor.datatype, tensor.shape, buffer.host(), buffer.owned)
 
 
-def _failure(reply: Reply, error: CharoniaError) -> Failure:
+def _failure(reply: Reply, error: CharoniaError, final: bool) -> Failure:
     accepted = reply.request.queue_start_ns != 0  # an inference failed, not a request that was refused
-    return (_call(reply), error.code, _encodable(str(error)), accepted)
+    return (_call(reply), error.code, _encodable(str(error)), accepted, final)
 
 
 def _encodable(text: str) -> str:

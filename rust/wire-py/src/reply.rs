@@ -54,13 +54,16 @@ pub fn reply(item: &Bound<'_, PyAny>, inbox: &Arc<Inbox>) -> PyResult<Answered> 
     Ok((call.unbind(), Reply::Ok(response)))
 }
 
-/// `(call, code, message)`, and whether the inference itself failed, if that is known.
+/// `(call, code, message)` of a request that was refused, or `(call, code, message, of the inference, final)`.
 pub fn failure(item: &Bound<'_, PyAny>) -> PyResult<Answered> {
     let short = item.len()? == 3;
-    let fields = tuple_of(item, if short { 3 } else { 4 }, "a failure")?;
+    let fields = tuple_of(item, if short { 3 } else { 5 }, "a failure")?;
     let call = fields.get_item(0)?.cast_into_exact::<InferCall>()?;
     let mut failure = Failure::new(Code(fields.get_item(1)?.extract()?), text(&fields.get_item(2)?)?);
-    failure.of_inference = !short && fields.get_item(3)?.is_truthy()?;
+    if !short {
+        failure.of_inference = fields.get_item(3)?.is_truthy()?;
+        failure.is_final = fields.get_item(4)?.is_truthy()?;
+    }
     Ok((call.unbind(), Reply::Err(failure)))
 }
 

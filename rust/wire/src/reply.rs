@@ -29,18 +29,20 @@ pub struct Response {
     pub is_final: bool,
 }
 
-/// The error that ends a call.
+/// An error in the place of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     pub code: Code,
     pub message: String,
     /// Of an inference that its model's queue had accepted, and not of a request that was refused.
     pub of_inference: bool,
+    /// False only for errors of decoupled models that are followed by other responses.
+    pub is_final: bool,
 }
 
 impl Failure {
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), of_inference: false }
+        Self { code, message: message.into(), of_inference: false, is_final: true }
     }
 
     /// The end came where exactly one response was due.
@@ -61,7 +63,8 @@ impl Reply {
     pub fn is_final(&self) -> bool {
         match self {
             Self::Ok(response) => response.is_final,
-            Self::Err(_) | Self::End => true,
+            Self::Err(failure) => failure.is_final,
+            Self::End => true,
         }
     }
 }

@@ -39,10 +39,11 @@ class Wire:
                 self.ended.add(call.key)
 
     def fail_batch(self, failures):
-        for call, code, message, *_ in failures:
+        for call, code, message, _, final in failures:
             message.encode()
-            assert call.key not in self.ended
-            self.ended.add(call.key)
+            if final:
+                assert call.key not in self.ended
+                self.ended.add(call.key)
             self.failed[call.key] = (code, message)
 
 
@@ -117,7 +118,10 @@ def test_a_response_that_cannot_be_sent_ends_its_request_and_the_others_are_sent
     assert request.cancelled, "its model is told that nobody wants more"
 
 
-def test_an_error_that_is_not_final_ends_its_request():
-    wire, request = streamed(lambda request: Reply(request, error=BackendError("boom"), final=False))
+def test_an_error_that_is_not_final_may_be_followed_by_more():
+    def error(request):
+        return Reply(request, error=BackendError("boom"), final=False)
+
+    wire, request = streamed(error, end)
     assert wire.failed == {0: (Code.INTERNAL, "boom")}
-    assert request.cancelled
+    assert not request.cancelled

@@ -63,10 +63,11 @@ fn check_outputs(response: &Response) -> Result<(), Failure> {
 }
 
 /// The error of one request of a stream: the stream goes on, and the id tells whose error it is. The error of an inference
-/// also says whose model failed, and that nothing follows.
+/// also says whose model failed, and whether more follows.
 pub fn streamed_failure(failure: &Failure, model: &str, id: &str) -> Framed {
-    let whose = Response { model_name: model.to_owned(), is_final: true, ..Response::default() };
-    let (whose, flag) = if failure.of_inference { (whose, Some(true)) } else { (Response::default(), None) };
+    let whose = Response { model_name: model.to_owned(), ..Response::default() };
+    let (whose, flag) =
+        if failure.of_inference { (whose, Some(failure.is_final)) } else { (Response::default(), None) };
     let sizes = Sizes::of(&whose, id, flag);
     let length = string_len(1, &failure.message) + delimited_len(2, sizes.message);
     // Only a message of 4 GiB could fail here.

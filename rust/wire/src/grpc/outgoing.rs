@@ -23,11 +23,12 @@ use crate::in_hand::InHand;
 use crate::inbox::{Inbox, Item};
 use crate::reply::{Failure, Reply, ReplySink, Response};
 
-/// Requests of one stream that are answered in order and have no answer yet; more are not read.
-const MAX_IN_ORDER: usize = 256;
+/// Requests of one stream that are open; more are not read. A request may wait for one that comes later in the stream, as a
+/// sequence does for the end of another, so this is far beyond what a client has in flight.
+const MAX_CALLS: usize = 16_384;
 
-/// The same of decoupled models. They may stay open for long, and their answers do not gather here.
-const MAX_DECOUPLED: usize = 1024;
+/// Bytes of answers that wait for those before them; while there are more, no request is read.
+const MAX_HELD_BYTES: usize = 64 << 20;
 
 /// Messages up to this size are joined, up to that many bytes: one frame and one write for many.
 const MAX_JOINED_BYTES: usize = 8 << 10;
@@ -53,6 +54,7 @@ struct State {
     calls: HashMap<u64, Open>,
     /// Those that are answered in order.
     in_order: VecDeque<u64>,
+    held_bytes: usize,
     /// May go out now.
     ready: VecDeque<Message>,
     /// When the last one went, or the first one came, while some wait.
@@ -119,8 +121,7 @@ impl Outgoing {
 
     pub fn may_expect_more(&self) -> bool {
         let state = self.lock();
-        let in_order = state.in_order.len();
-        in_order < MAX_IN_ORDER && state.calls.len() - in_order < MAX_DECOUPLED
+        state.calls.len() < MAX_CALLS && state.held_bytes < MAX_HELD_BYTES
     }
 
     /// Whether all calls have ended and all answers have gone.
@@ -155,12 +156,15 @@ impl Outgoing {
         let mut state = self.lock();
         let was_empty = state.ready.is_empty();
         let open = state.calls.get_mut(&key)?;
-        if let Some(content) = content {
-            open.backlog.add(bytes_of(&content));
-            open.held.push_back(content);
-        }
         open.has_ended = is_last;
-        if open.is_in_order {
+        let is_in_order = open.is_in_order;
+        if let Some(content) = content {
+            let bytes = bytes_of(&content);
+            open.backlog.add(bytes);
+            open.held.push_back(content);
+            state.held_bytes += bytes;
+        }
+        if is_in_order {
             while state.in_order.front().copied().is_some_and(|first| state.release(first)) {
                 state.in_order.pop_front();
             }
@@ -186,11 +190,10 @@ impl Outgoing {
             },
             Reply::Err(failure) => failure,
         };
-        let content = match self.ends_at_error && failure.of_inference {
-            true => Err(failure),
-            false => Ok(encode::streamed_failure(&failure, model, id)),
-        };
-        (Some(content), true)
+        match self.ends_at_error && failure.of_inference {
+            true => (Some(Err(failure)), true),
+            false => (Some(Ok(encode::streamed_failure(&failure, model, id))), failure.is_final),
+        }
     }
 
     /// Resolves when something has waited for as long as `patience` and nothing moved.
@@ -242,6 +245,7 @@ impl State {
     fn release(&mut self, key: u64) -> bool {
         let Some(open) = self.calls.get_mut(&key) else { return true };
         let backlog = &open.backlog;
+        self.held_bytes -= open.held.iter().map(bytes_of).sum::<usize>();
         let message = |content| Message { content, key, backlog: Arc::clone(backlog), in_hand: None };
         self.ready.extend(open.held.drain(..).map(message));
         if !open.has_ended {

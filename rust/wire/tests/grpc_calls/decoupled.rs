@@ -314,22 +314,46 @@ async fn a_reader_that_is_too_slow_is_cut_and_another_stream_of_its_connection_i
 }
 
 #[tokio::test]
-async fn decoupled_requests_do_not_fill_the_stream_for_others() {
+async fn a_request_may_wait_for_one_that_comes_long_after_it() {
     let mut talk = Talk::begin(Options::default(), &[]).await;
-    let mut calls = Vec::new();
-    for number in 0..600 {
-        calls.push(talk.ask(decoupled(&number.to_string())).await);
+    let first = talk.ask(request("first")).await;
+    for number in 0..2000 {
+        let call = talk.ask(request(&number.to_string())).await;
+        assert!(send(&call, echo(&call)));
     }
-    for number in 0..256 {
-        calls.push(talk.ask(request(&number.to_string())).await);
+    assert!(send(&first, echo(&first)));
+    assert_eq!(talk.told().await.0, "first");
+    assert_eq!(talk.ids(2000).await, (0..2000).map(|number| number.to_string()).collect::<Vec<_>>());
+    talk.ends().await;
+}
+
+#[tokio::test]
+async fn no_more_is_read_while_too_much_waits_for_an_answer_before_it() {
+    let mut talk = Talk::begin(Options::default(), &[]).await;
+    let first = talk.ask(request("first")).await;
+    for _ in 0..3 {
+        let large = talk.ask(request("large")).await;
+        assert!(send(&large, response(24 << 20, true)));
     }
     talk.sender.send(request("one too many")).await.unwrap();
-    let (first, last) = (&calls[600], &calls[599]);
-    assert!(send(last, Reply::End));
-    assert!(send(first, echo(first)));
-    assert_eq!(talk.told().await.0, "0");
-    assert!(matches!(talk.item().await, Item::Call(call) if call.request.parsed.id == "one too many"));
+    assert!(send(&first, echo(&first)));
+    assert_eq!(talk.told().await.0, "first");
+    assert_eq!(talk.ids(3).await, ["large"; 3]);
+    let last = talk.item().await;
+    assert!(matches!(last, Item::Call(call) if call.request.parsed.id == "one too many"));
     drop(talk.server);
+}
+
+#[tokio::test]
+async fn a_model_may_go_on_after_an_error() {
+    let mut talk = Talk::begin(Options::default(), &[]).await;
+    let call = talk.ask(decoupled("d")).await;
+    let error = Failure { of_inference: true, is_final: false, ..Failure::new(Code::INTERNAL, "boom") };
+    assert!(send(&call, Reply::Err(error)));
+    assert!(send(&call, response(4, true)));
+    assert_eq!(talk.told().await, ("d".to_owned(), "boom".to_owned(), Some(false)));
+    assert_eq!(talk.told().await, ("d".to_owned(), String::new(), Some(true)));
+    talk.ends().await;
 }
 
 #[tokio::test]
