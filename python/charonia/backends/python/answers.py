@@ -79,6 +79,10 @@ class AnswerReader:
         (outputs,) = self._rows(placed, 1, payload, ())
         return self._problems(placed, 1).get(0), outputs
 
+    def tensors(self, columns: Any, payload: bytearray) -> list[Tensor]:
+        """One tensor of each column, as they are: the inputs of a call."""
+        return [self._tensors(column, 1, payload, ())[0] for column in columns]
+
     def _rows(self, columns: Any, count: int, payload: bytearray, released: Sequence[int]) -> Any:
         """The outputs of each response."""
         if not columns:

@@ -25,6 +25,7 @@ from charonia.backends.python.inline import InlineInstance, InlineProgram, compl
 from charonia.backends.python.inspection import inspect, never_asked, without_tensors
 from charonia.backends.python.launch import ModelFiles, find_files, model_args, process_environment
 from charonia.backends.python.notes import OutputNotes
+from charonia.backends.python.outgoing import OutgoingCalls
 from charonia.backends.python.outputs import OutputCheck
 from charonia.backends.python.process import ChildFailed, ChildProcess
 from charonia.backends.python.restart import RestartPolicy
@@ -227,6 +228,7 @@ class PythonModel:
             spawn=partial(_spawn, context, self._environment, spec.cpu_threads, spec.name),
             new_check=self._new_check,
             new_events=self._new_events,
+            new_calls=self._new_calls,
             finalize_timeout_s=context.server.exit_timeout_s,
             restart=self._restart,
             log=context.server.log,
@@ -236,6 +238,10 @@ class PythonModel:
         config = self._context.config
         outputs = (*io_specs(config)[1], *state_outputs(config))
         return OutputCheck(self._context.name, outputs, config.max_batch_size > 0, self._notes)
+
+    def _new_calls(self) -> OutgoingCalls:
+        server = self._context.server
+        return OutgoingCalls(self._context.name, server.submitter, server.clock)
 
     def _new_events(self) -> ModelEvents:
         return new_events(self._context)

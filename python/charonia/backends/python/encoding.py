@@ -29,6 +29,14 @@ def facts_of(requests: Sequence[InferRequest]) -> list[Any]:
     ]
 
 
+def callers_of(requests: Sequence[InferRequest]) -> tuple[str, ...]:
+    """The models that wait for any of these requests, each once."""
+    first = requests[0].ancestors if requests else ()
+    if all(request.ancestors == first for request in requests):
+        return first
+    return tuple(dict.fromkeys([name for request in requests for name in request.ancestors]))
+
+
 def groups_of(packer: Packer, requests: Sequence[InferRequest]) -> list[Any]:
     """Requests with the same inputs (names and datatypes) together; usually that is all of them."""
     names = [tuple(request.inputs) for request in requests]

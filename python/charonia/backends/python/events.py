@@ -1,5 +1,6 @@
 """What models say to the server beside their answers: log messages, metrics of their own, loading other models."""
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from typing import Any
@@ -11,6 +12,9 @@ from charonia.core.log import Log, LogLevel
 from charonia.core.overrides import LoadOverrides
 from charonia.core.protocols import OtherModels
 from charonia.observe.custom_metrics import CustomFamily, CustomMetric, CustomMetrics, MetricKind
+
+# The thread that listens to all processes can't wait for these.
+_LONG = ("model.load", "model.unload")
 
 
 class ModelMetrics:
@@ -127,6 +131,8 @@ class ModelEvents:
             self.log(*frame.meta)
         elif frame.kind == wire.CAST:
             self.casts(frame.meta)
+        elif frame.kind == wire.CALL and frame.meta[0] in _LONG:
+            threading.Thread(target=self._answer, args=(outbox, frame), name=frame.meta[0], daemon=True).start()
         elif frame.kind == wire.CALL:
             self._answer(outbox, frame)
 

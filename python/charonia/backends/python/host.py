@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 from charonia.backends.base import Batch
 from charonia.backends.python.autocomplete import Warm
+from charonia.backends.python.calls import ProcessCalls
 from charonia.backends.python.child import wire
 from charonia.backends.python.events import ModelEvents
 from charonia.backends.python.launch import ModelFiles
 from charonia.backends.python.link import Link
+from charonia.backends.python.outgoing import OutgoingCalls
 from charonia.backends.python.outputs import OutputCheck
 from charonia.backends.python.process import ChildFailed, ChildProcess, Patience
 from charonia.backends.python.restart import Deaths, RestartPolicy
@@ -29,7 +31,7 @@ class HostPlan:
         label: `model 'm' instance 'm_0'`, for messages.
         args: of initialize.
         spawn: starts a process.
-        new_check, new_events: one of each for each process.
+        new_check, new_events, new_calls: one of each for each process.
         finalize_timeout_s: how long finalize may take.
     """
 
@@ -41,6 +43,7 @@ class HostPlan:
     spawn: Callable[[], ChildProcess]
     new_check: Callable[[], OutputCheck]
     new_events: Callable[[], ModelEvents]
+    new_calls: Callable[[], OutgoingCalls]
     finalize_timeout_s: float
     restart: RestartPolicy
     log: Log
@@ -55,6 +58,9 @@ class _Life:
         self.child = child
         self.events = events
         self.link = Link(child.work, child.inputs, child.outputs, child.outbox, plan.new_check())
+        self.calls = ProcessCalls(
+            plan.new_calls(), child.outbox, child.replies, self.link.call_inputs, self.link.callers
+        )
         self.serving = False
         self._ended = ended
         self._touched: dict[int, Batch] = {}  # by identity: batches with responses that have not left yet
@@ -62,7 +68,7 @@ class _Life:
     def on_event(self, child: ChildProcess, frame: wire.Frame) -> None:
         if frame.kind == wire.RESPONSES:
             self._touched.update((id(batch), batch) for batch in self.link.responses(frame.meta, frame.payload))
-        else:
+        elif not self.calls.frame(frame):
             self.events.frame(child.outbox, frame)
 
     def on_quiet(self, child: ChildProcess) -> None:
@@ -142,6 +148,7 @@ class IsolatedInstance:
 
     def _ended(self, life: _Life) -> None:
         """The supervisor's word that a process has ended. One that served is replaced, on a thread of its own."""
+        life.calls.close()
         life.link.fail_open(self._death(life))
         with self._changed:
             if life is not self._life or not life.serving:

@@ -14,8 +14,9 @@ from charonia.backends.python.child.pb_utils import MODULE_NAME, build_module
 from charonia.backends.python.child.responses import InferenceResponse
 from charonia.backends.python.child.senders import HELD, RESCHEDULED, SENT, Outcome
 from charonia.backends.python.child.tensor import Tensor as ModelTensor
+from charonia.backends.python.encoding import callers_of
 from charonia.backends.python.events import ModelEvents
-from charonia.backends.python.inline_runtime import InlineRuntime, Task, callers_of, new_runtime
+from charonia.backends.python.inline_runtime import InlineRuntime, Task, new_runtime
 from charonia.backends.python.inline_tensors import read_inputs, take
 from charonia.backends.python.launch import ModelFiles
 from charonia.backends.python.outputs import OutputCheck

@@ -15,6 +15,7 @@ from charonia.backends.python.child.messages import InferenceRequest
 from charonia.backends.python.child.responses import InferenceResponse
 from charonia.backends.python.child.runtime import ResponseSink
 from charonia.backends.python.child.senders import InferenceResponseSender, dropped_error
+from charonia.backends.python.encoding import callers_of
 from charonia.backends.python.events import ModelEvents
 from charonia.backends.python.inline_tensors import lend, take
 from charonia.backends.python.outgoing import CallDescription, OutgoingCalls, call_failure
@@ -204,14 +205,6 @@ class _InlineCall:
             listeners, self._listeners = (self._listeners, []) if self.has_room() else ([], self._listeners)
         for listener in listeners:
             listener()
-
-
-def callers_of(requests: Sequence[InferRequest]) -> Callers:
-    """The models that wait for any of these requests, each once."""
-    first = requests[0].ancestors if requests else ()
-    if all(request.ancestors == first for request in requests):
-        return first
-    return tuple(dict.fromkeys([name for request in requests for name in request.ancestors]))
 
 
 def _response(reply: Reply) -> InferenceResponse | None:

@@ -17,11 +17,12 @@ from charonia.backends.python.child import wire
 from charonia.backends.python.child.arena import Arena, Block, Region
 from charonia.backends.python.child.columns import Packer
 from charonia.backends.python.child.responding import drained
-from charonia.backends.python.encoding import facts_of, groups_of, requested_of
+from charonia.backends.python.encoding import callers_of, facts_of, groups_of, requested_of
 from charonia.backends.python.open_requests import CANCEL_SLOTS, OpenRequests
 from charonia.backends.python.outbox import Outbox
 from charonia.backends.python.outputs import OutputCheck
 from charonia.core.errors import CharoniaError, UnavailableError
+from charonia.core.tensor import Tensor
 
 
 class Link:
@@ -81,6 +82,14 @@ class Link:
         self._inputs.release(released)
         return touched
 
+    def call_inputs(self, columns: Any, payload: bytearray) -> list[Tensor]:
+        """The inputs of a call that the process makes: parts of the frame, or lent from shared memory."""
+        return self._answers.tensors(columns, payload)
+
+    def callers(self) -> tuple[str, ...]:
+        """The models that wait for any request that the process has."""
+        return self._open.callers()
+
     def fail_open(self, error: CharoniaError) -> None:
         """The process has gone: every request that it has not answered to the end fails."""
         self._open.fail_all(error)
@@ -96,7 +105,14 @@ class Link:
             ) from None
         self._inputs.hold(packer.placed)
         requested = requested_of(batch.requests)
-        meta = (key, facts_of(batch.requests), requested, groups, drained(self._dropped_outputs))
+        meta = (
+            key,
+            facts_of(batch.requests),
+            requested,
+            groups,
+            drained(self._dropped_outputs),
+            callers_of(batch.requests),
+        )
         self._correlation = (self._correlation + 1) & 0xFFFFFFFF
         batch.inputs_ready()
         self._work.send(wire.BATCH, self._correlation, meta, packer.parts)

@@ -54,11 +54,12 @@ class ChildProcess:
         self._closing = threading.Lock()
         work, work_child = socket.socketpair()
         events, events_child = socket.socketpair()
-        inputs, outputs = shared_file("charonia inputs"), shared_file("charonia outputs")
-        self._files: tuple[int, ...] = (inputs, outputs)
+        self._files = [shared_file(f"charonia {what}") for what in ("inputs", "outputs", "replies")]
+        inputs, outputs, replies = self._files
         self.inputs = Arena(inputs, CANCEL_SLOTS)
         self.outputs = Region(outputs)
-        passed = (work_child.fileno(), events_child.fileno(), inputs, outputs)
+        self.replies = Arena(replies)
+        passed = (work_child.fileno(), events_child.fileno(), *self._files)
         try:
             self.popen = subprocess.Popen(
                 [interpreter, _CHILD, *map(str, passed)],
@@ -68,7 +69,7 @@ class ChildProcess:
                 start_new_session=True,
             )
         except OSError:
-            for fd in (inputs, outputs):
+            for fd in self._files:
                 os.close(fd)
             work.close()
             events.close()
@@ -136,10 +137,12 @@ class ChildProcess:
     def close(self) -> None:
         """Free descriptors. Memory that lent outputs still use stays mapped until they have gone."""
         with self._closing:
-            files, self._files = self._files, ()
+            files, self._files = self._files, []
         self.outbox.close()
         self.work.close()
         self.events.close()
+        for region in (self.inputs.region, self.outputs, self.replies.region):
+            region.close()
         for fd in files:
             os.close(fd)
 

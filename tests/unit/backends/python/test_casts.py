@@ -17,7 +17,8 @@ def link():
     ours, its = socket.socketpair()
     ours.settimeout(20)
     channel = wire.Channel(its)
-    yield ChildRuntime(channel, Arena(shared_file("test"))), channel, wire.Channel(ours)
+    arena = Arena(shared_file("test"))
+    yield ChildRuntime(channel, arena, arena.region, arena.region), channel, wire.Channel(ours)
     ours.close()
     its.close()
 

@@ -1,6 +1,6 @@
-"""Where a model's process starts: `python …/child <work socket> <events socket> <inputs> <outputs>` (descriptors).
+"""Where a model's process starts: `python …/child <work socket> <events socket> <inputs> <outputs> <replies>`.
 
-The folder itself must not be importable, or its files would hide the model's own modules of the same names; it becomes
+All of these are descriptors. The folder itself must not be importable, or its files would hide the model's own modules of the same names; it becomes
 one package under a name that nobody else uses. This file alone must be readable for interpreters that are too old, so
 that they can say so.
 """
@@ -22,7 +22,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in the terminal is the server's; it ends its children itself
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [folder for folder in sys.path if os.path.abspath(folder) != here]
-    descriptors = [int(text) for text in sys.argv[1:5]]
+    descriptors = [int(text) for text in sys.argv[1:6]]
     for fd in descriptors:
         os.set_inheritable(fd, False)
     problem = _problem()
@@ -63,7 +63,7 @@ def _make_package(here: str) -> None:
     spec.loader.exec_module(package)
 
 
-def _serve(work_fd: int, events_fd: int, inputs_fd: int, outputs_fd: int) -> None:
+def _serve(work_fd: int, events_fd: int, inputs_fd: int, outputs_fd: int, replies_fd: int) -> None:
     wire = importlib.import_module(PACKAGE + ".wire")
     arena = importlib.import_module(PACKAGE + ".arena")
     link = importlib.import_module(PACKAGE + ".link")
@@ -73,10 +73,10 @@ def _serve(work_fd: int, events_fd: int, inputs_fd: int, outputs_fd: int) -> Non
     sys.dont_write_bytecode = True  # the model repository is not ours to write into
     sys.argv = [""]
     work = wire.Channel(socket.socket(fileno=work_fd))
-    outputs = arena.Arena(outputs_fd)
-    runtime = link.ChildRuntime(wire.Channel(socket.socket(fileno=events_fd)), outputs)
+    events = wire.Channel(socket.socket(fileno=events_fd))
+    inputs, outputs, replies = arena.Region(inputs_fd), arena.Arena(outputs_fd), arena.Region(replies_fd)
     serve.watch_parent(work)
-    serve.Server(work, runtime, arena.Region(inputs_fd), outputs).run()
+    serve.Server(work, link.ChildRuntime(events, outputs, inputs, replies), inputs, outputs).run()
 
 
 if __name__ == "__main__":

@@ -40,6 +40,7 @@ class Region:
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
+        self._lock = threading.Lock()
         self.mapping = Mapping(fd, os.fstat(fd).st_size)
 
     @property
@@ -51,19 +52,28 @@ class Region:
         return self.mapping.view
 
     def reach(self, size: int) -> Mapping:
-        """A mapping of at least `size` bytes, which the file must have."""
+        """A mapping of at least `size` bytes, which the file must have. Raises OSError: after `close`."""
         mapping = self.mapping
         if size > mapping.size:
-            mapping = self.mapping = Mapping(self._fd, max(size, os.fstat(self._fd).st_size))
+            with self._lock:
+                mapping = self.mapping
+                if size > mapping.size:
+                    mapping = self.mapping = Mapping(self._fd, max(size, os.fstat(self._fd).st_size))
         return mapping
 
     def lengthen(self, size: int) -> None:
         """Make the file `size` bytes long, with its space reserved, and map it. Raises OSError: no memory."""
-        if hasattr(os, "posix_fallocate"):
-            os.posix_fallocate(self._fd, 0, size)
-        else:
-            os.ftruncate(self._fd, size)
+        with self._lock:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(self._fd, 0, size)
+            else:
+                os.ftruncate(self._fd, size)
         self.reach(size)
+
+    def close(self) -> None:
+        """The descriptor is about to be closed, and may soon be another file's. What is mapped stays."""
+        with self._lock:
+            self._fd = -1
 
 
 class Block:

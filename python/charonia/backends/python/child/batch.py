@@ -1,9 +1,9 @@
 """A batch in the model's process: frame → requests, what became of them → frame.
 
-BATCH  meta (key, facts, requested, groups, released)
+BATCH  meta (key, facts, requested, groups, released, callers)
        key: of the first request, the others follow; facts: a tuple for each request; requested: one tuple of output
        names (() for all), or a list of them; groups: (indices or None for all, columns);
-       released: output blocks that the server no longer needs
+       released: output blocks that the server no longer needs; callers: the models that wait for these requests
 DONE   meta (failures, parameters, groups, released, rescheduled)
        failures: text for the whole batch, or {index: (code, text)}; parameters: {index: {…}};
        released: input blocks that the model no longer needs; rescheduled: indices
@@ -44,12 +44,12 @@ class BatchReader:
         self._released = released
 
     def read(self, meta: Any, payload: bytearray) -> list[InferenceRequest]:
-        key, facts, requested, groups, _ = meta
+        key, facts, requested, groups = meta[:4]
         flag = self.is_cancelled
         rows: list[Any] = [()] * len(facts)
         for indices, columns in groups:
             count = len(facts) if indices is None else len(indices)
-            tensors = [self._tensors(column, count, payload) for column in columns]
+            tensors = [self.tensors(column, count, payload) for column in columns]
             for index, row in zip(range(count) if indices is None else indices, zip(*tensors)):
                 rows[index] = row
         names = [requested] * len(facts) if type(requested) is tuple else requested
@@ -66,7 +66,8 @@ class BatchReader:
         """The memory of a column that did not come in the frame."""
         return np.asarray(Block(self._region, offset, nbytes, self._released))
 
-    def _tensors(self, column: Any, count: int, payload: bytearray) -> list[Tensor]:
+    def tensors(self, column: Any, count: int, payload: bytearray) -> list[Tensor]:
+        """Those of one column."""
         name, datatype, _, sizes, where, offset = column
         memory: Any = payload
         if where != IN_FRAME:
@@ -94,7 +95,7 @@ class BatchWriter:
         failures: dict[int, Any] = {}
         parameters: dict[int, Any] = {}
         groups = self._group(requests, results, failures, parameters)
-        packer = _OutputPacker(self._arena, self._inputs)
+        packer = OutputPacker(self._arena, self._inputs)
         sources = _string_inputs(requests)
         packed = []
         for rows in groups.values():
@@ -130,7 +131,7 @@ class BatchWriter:
         return groups
 
 
-class _OutputPacker(Packer):
+class OutputPacker(Packer):
     """Leaves large inputs that come back as outputs where they are: the server wrote them and can read them again."""
 
     __slots__ = ("_inputs",)

@@ -8,11 +8,16 @@ from itertools import count
 from typing import Any
 
 from . import wire
-from .arena import Arena
-from .errors import TritonModelException, not_yet
+from .arena import Arena, Region
+from .calling import Calls
+from .errors import TritonModelException
+from .messages import InferenceRequest
 from .responding import Responses
 from .responses import InferenceResponse
+from .runtime import OutgoingCall, ResponseSink
 from .senders import InferenceResponseSender, dropped_error
+
+_LONG = "model."
 
 
 class ChildRuntime:
@@ -25,13 +30,14 @@ class ChildRuntime:
         released: input blocks to report with responses.
     """
 
-    def __init__(self, events: wire.Channel, outputs: Arena) -> None:
+    def __init__(self, events: wire.Channel, outputs: Arena, inputs: Region, replies: Region) -> None:
         self.model_dir = ""
         self.decoupled = False
         self.released: deque[int] = deque()
         self._events = events
         self._outputs = outputs
         self._responses = Responses(events, outputs, self.released)
+        self._calls = Calls(events, outputs, inputs, replies)
         self._casts: deque[Any] = deque()
         self._unsettled = False  # casts were sent, and maybe not taken yet
         self._calling = threading.Lock()
@@ -54,8 +60,9 @@ class ChildRuntime:
         if sender._close():
             self._responses.reschedule(sender.key)
 
-    def infer(self, request: Any, decoupled: bool, sink: Any) -> Any:
-        raise not_yet("calling another model")
+    def infer(self, request: InferenceRequest, decoupled: bool, sink: ResponseSink) -> OutgoingCall:
+        self._listen()
+        return self._calls.begin(request, decoupled, sink)
 
     def log(self, level: str, message: str, file: str, line: int) -> None:
         try:
@@ -64,6 +71,8 @@ class ChildRuntime:
             pass
 
     def call(self, operation: str, *arguments: Any) -> Any:
+        if operation.startswith(_LONG):
+            self._listen()  # so that others can ask meanwhile
         try:
             answer = self._ask(operation, arguments)
         except wire.LinkClosed:
@@ -133,6 +142,7 @@ class ChildRuntime:
                 self._take(self._events.receive())
         except wire.LinkClosed:
             self._responses.close()
+            self._calls.close()
             for answer in list(self._answers.values()):
                 answer.arrived.set()
 
@@ -142,6 +152,8 @@ class ChildRuntime:
             for offset in freed:
                 self._outputs.free(offset)
             self._responses.taken(counts)
+        elif frame.kind == wire.REPLIES:
+            self._calls.answered(frame)
         elif frame.kind in (wire.DONE, wire.FAILED):
             answer = self._answers.get(frame.correlation)
             if answer is not None:

@@ -13,6 +13,7 @@ from typing import Any
 from . import wire
 from .arena import Arena, Region
 from .batch import BatchReader, BatchWriter
+from .calls import CALLERS
 from .errors import ModelFailure
 from .failures import describe
 from .internals import INTERNAL_NAME, build_internals
@@ -106,6 +107,7 @@ class Server:
     def _answer(self, frame: wire.Frame) -> tuple[Any, Any, list[Any], list[int], list[Any]]:
         assert self._model is not None
         try:
+            CALLERS.set(frame.meta[5])
             requests = self._reader.read(frame.meta, frame.payload)
             outcomes = self._model.execute(requests)
             failures, parameters, groups, payload = self._writer.write(requests, outcomes)

@@ -5,7 +5,8 @@ A frame is a header of 16 bytes (kind, correlation id, length of the meta part, 
 Two sockets connect the two processes:
 
     work     parent → child: START, BATCH, FINALIZE       child → parent: DONE, FAILED
-    events   child → parent: LOG, CALL, CAST, RESPONSES   parent → child: DONE, FAILED (the answers to calls), ROOM
+    events   child → parent: LOG, CALL, CAST, RESPONSES, INFER, TAKEN, CANCEL
+             parent → child: DONE, FAILED (the answers to calls), ROOM, REPLIES
 """
 
 from __future__ import annotations
@@ -28,6 +29,10 @@ CALL = 9  # meta: (operation, arguments); answered
 CAST = 10  # meta: list of (operation, arguments); not answered
 RESPONSES = 11  # what response senders send, see `responding`
 ROOM = 12  # meta: (list of (key, how many responses of that request were taken), output blocks that are free again)
+INFER = 13  # a call of another model, see `calling`
+TAKEN = 14
+CANCEL = 15
+REPLIES = 16
 
 _HEADER = struct.Struct("<IIII")
 _HEADER_BYTES = _HEADER.size

@@ -1,0 +1,191 @@
+"""Calls of other models that a model's process makes: its frames in, replies as frames out."""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from charonia.backends.joining import host_bytes
+from charonia.backends.python.child import wire
+from charonia.backends.python.child.arena import Arena
+from charonia.backends.python.child.columns import Packer
+from charonia.backends.python.outbox import Outbox
+from charonia.backends.python.outgoing import CallDescription, OutgoingCalls, call_failure
+from charonia.core.errors import UnavailableError
+from charonia.core.request import NO_PARAMETERS, InferRequest, Reply
+from charonia.core.tensor import Tensor
+
+# How many responses of one call the caller may leave untaken, and their bytes: small ones come in bursts, large ones
+# must not wait by the dozen.
+_ROOM = 64
+_ROOM_BYTES = 8 << 20
+
+
+class ProcessCalls:
+    """The calls of one process that are under way.
+
+    Args:
+        replies: shared memory that this side writes, for large outputs.
+        inputs: makes tensors of a frame's columns and its payload.
+        open_callers: the models that wait for any request that the process has.
+    """
+
+    def __init__(
+        self,
+        calls: OutgoingCalls,
+        outbox: Outbox,
+        replies: Arena,
+        inputs: Callable[[Any, bytearray], list[Tensor]],
+        open_callers: Callable[[], tuple[str, ...]],
+    ) -> None:
+        self._calls = calls
+        self._outbox = outbox
+        self._replies = replies
+        self._inputs = inputs
+        self._open_callers = open_callers
+        self._under_way: dict[int, _ProcessCall] = {}
+
+    def frame(self, frame: wire.Frame) -> bool:
+        """Take a frame of the events channel; False when it is about something else."""
+        if frame.kind == wire.INFER:
+            self._begin(frame)
+        elif frame.kind == wire.TAKEN:
+            self._taken(*frame.meta)
+        elif frame.kind == wire.CANCEL:
+            self._cancel(frame.correlation)
+        else:
+            return False
+        return True
+
+    def close(self) -> None:
+        """The process has gone: nobody wants the responses."""
+        self._calls.close()
+        for call in list(self._under_way.values()):
+            call.cancel()
+        self._under_way.clear()
+
+    def _begin(self, frame: wire.Frame) -> None:
+        description, columns, callers, freed = frame.meta
+        self._free(freed)
+        name, version, id_, correlation_id, flags, timeout_us, priority, parameters, requested, decoupled = description
+        call = self._under_way[frame.correlation] = _ProcessCall(self, frame.correlation)
+        described = CallDescription(
+            name,
+            self._inputs(columns, frame.payload),
+            version,
+            id_,
+            correlation_id,
+            flags,
+            timeout_us,
+            priority,
+            parameters or NO_PARAMETERS,
+            requested,
+            decoupled,
+            # In a thread of the user's it is not known for which of the open requests it works.
+            self._open_callers() if callers is None else callers,
+        )
+        call.begun(self._calls.begin(described, call, call))
+
+    def _taken(self, counts: Sequence[tuple[int, int]], freed: Sequence[int]) -> None:
+        self._free(freed)
+        for number, count in counts:
+            call = self._under_way.get(number)
+            if call is not None:
+                call.taken(count)
+
+    def _cancel(self, number: int) -> None:
+        call = self._under_way.get(number)
+        if call is not None:
+            call.cancel()
+
+    def _free(self, offsets: Sequence[int]) -> None:
+        for offset in offsets:
+            self._replies.free(offset)
+
+    def deliver(self, number: int, replies: Sequence[Reply]) -> None:
+        """Send the replies to one call to the process."""
+        items, payload, start = [], [], 0
+        for reply in replies:
+            *item, parts = self._packed(reply)
+            body = b"".join(parts)
+            items.append((*item, start))
+            payload.append(body)
+            start += len(body)
+        if replies[-1].final:
+            self._under_way.pop(number, None)
+        self._outbox.post(wire.REPLIES, number, items, payload)
+
+    def _packed(self, reply: Reply) -> Any:
+        """(whether it is the last, failure, parameters, columns, parts of the payload), see `child/calling.py`."""
+        if reply.error is not None or not (reply.has_response or reply.request.takes_stream):
+            return reply.final, call_failure(reply), None, None, ()
+        if not reply.has_response:
+            return reply.final, None, None, None, ()
+        packer = Packer(self._replies)
+        try:
+            columns = [_column(packer, tensor) for tensor in reply.outputs]
+        except OSError as error:
+            packer.undo()
+            known = UnavailableError(f"no shared memory for the outputs of model '{reply.request.model_name}': {error}")
+            return reply.final, call_failure(Reply(reply.request, error=known)), None, None, ()
+        return reply.final, None, dict(reply.parameters) or None, columns, packer.parts
+
+
+class _ProcessCall:
+    """The ReplyChannel and the Flow of one call."""
+
+    def __init__(self, calls: ProcessCalls, number: int) -> None:
+        self._calls = calls
+        self._number = number
+        self._lock = threading.Lock()
+        self._untaken: deque[int] = deque()  # the bytes of each
+        self._untaken_bytes = 0
+        self._listeners: list[Callable[[], None]] = []
+        self._request: InferRequest | None = None
+        self._cancelled = False
+
+    def begun(self, request: InferRequest) -> None:
+        self._request = request
+
+    def send(self, replies: Sequence[Reply]) -> None:
+        with self._lock:
+            for reply in replies:
+                nbytes = sum([tensor.buffer.nbytes for tensor in reply.outputs])
+                self._untaken.append(nbytes)
+                self._untaken_bytes += nbytes
+        self._calls.deliver(self._number, replies)
+
+    def has_room(self) -> bool:
+        room = len(self._untaken) < _ROOM and self._untaken_bytes < _ROOM_BYTES
+        return room or self._cancelled
+
+    def on_room(self, listener: Callable[[], None]) -> None:
+        with self._lock:
+            waits = not self.has_room()
+            if waits:
+                self._listeners.append(listener)
+        if not waits:
+            listener()
+
+    def taken(self, count: int) -> None:
+        with self._lock:
+            for _ in range(min(count, len(self._untaken))):
+                self._untaken_bytes -= self._untaken.popleft()
+        self._tell()
+
+    def cancel(self) -> None:
+        self._cancelled = True
+        if self._request is not None:
+            self._request.cancel()
+        self._tell()
+
+    def _tell(self) -> None:
+        with self._lock:
+            listeners, self._listeners = (self._listeners, []) if self.has_room() else ([], self._listeners)
+        for listener in listeners:
+            listener()
+
+
+def _column(packer: Packer, tensor: Tensor) -> Any:
+    buffer = tensor.buffer
+    return packer.column(tensor.name, tensor.datatype, [tensor.shape], [host_bytes(buffer.host())], [buffer.nbytes])
