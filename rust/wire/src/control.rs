@@ -111,6 +111,11 @@ pub fn answer_channel(key: u64, inbox: &Arc<ControlInbox>) -> (PartSender, PartR
 }
 
 impl PartReceiver {
+    /// Whether the whole answer is made: then nobody waits for news of it.
+    fn has_ended(&self) -> bool {
+        self.shared.has_ended.load(Ordering::SeqCst)
+    }
+
     pub async fn next(&mut self) -> Option<Part> {
         poll_fn(|context| self.poll_next(context)).await
     }
@@ -118,7 +123,7 @@ impl PartReceiver {
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Part>> {
         let part = ready!(self.parts.poll_recv(context));
         if let Some(Part::Chunk(chunk)) = &part {
-            if self.shared.backlog.remove(chunk.len()) {
+            if self.shared.backlog.remove(chunk.len()) && !self.has_ended() {
                 self.inbox.tell(self.key);
             }
         }
@@ -129,7 +134,7 @@ impl PartReceiver {
 impl Drop for PartReceiver {
     fn drop(&mut self) {
         self.parts.close();
-        if !self.shared.has_ended.load(Ordering::SeqCst) {
+        if !self.has_ended() {
             self.inbox.tell(self.key);
         }
     }

@@ -168,6 +168,19 @@ impl Inbox {
     /// the time is over; empty then, and after `close`.
     pub fn take(&self, max_items: usize, timeout: Duration) -> (Vec<Item>, Retired) {
         let deadline = Instant::now().checked_add(timeout);
+        loop {
+            let state = self.wait(deadline);
+            let nothing_came = state.items.is_empty() && state.retired.is_empty();
+            let (items, retired) = self.collect(state, max_items);
+            // Else there were only calls whose client has gone, and they are no end of the waiting.
+            if nothing_came || max_items == 0 || !items.is_empty() || !retired.is_empty() {
+                return (items, retired);
+            }
+        }
+    }
+
+    /// Until there is something, the time is over, or the inbox is closed.
+    fn wait(&self, deadline: Option<Instant>) -> MutexGuard<'_, State> {
         let mut state = self.lock();
         while state.items.is_empty() && state.retired.is_empty() && !state.closed {
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
@@ -181,7 +194,7 @@ impl Inbox {
             };
             state.takers -= 1;
         }
-        self.collect(state, max_items)
+        state
     }
 
     /// As `take`, but returns at once.

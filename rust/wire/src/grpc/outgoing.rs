@@ -259,7 +259,7 @@ impl State {
         true
     }
 
-    /// The first message, and small ones that follow it. Also the keys of the calls that have room again.
+    /// The first message, and small ones that follow it. Also the keys of open calls that have room again.
     fn batch(&mut self, join: bool) -> (Batch, Vec<u64>) {
         let mut batch = Batch { failure: self.cut.take(), ..Batch::default() };
         let (mut small, mut bytes, mut relieved) = (Vec::new(), 0, Vec::new());
@@ -270,7 +270,7 @@ impl State {
             }
             let Some(Message { content, key, backlog, in_hand }) = self.ready.pop_front() else { break };
             let length = bytes_of(&content);
-            if backlog.remove(length) {
+            if backlog.remove(length) && self.calls.contains_key(&key) {
                 relieved.push(key);
             }
             batch.in_hand.extend(in_hand);

@@ -223,3 +223,19 @@ fn calls_without_a_route_are_never_kept_for_a_waiter() {
     inbox.wake_route(0, 1);
     assert_eq!(waiter.recv_timeout(LONG).unwrap(), None);
 }
+
+#[test]
+fn a_call_whose_client_has_gone_does_not_end_a_wait() {
+    let inbox = inbox(8);
+    let (gone, comes) = (call(&inbox), call(&inbox));
+    drop(gone.guard());
+    let expected = comes.request.key;
+    let taking = Arc::clone(&inbox);
+    let taker = std::thread::spawn(move || keys(&taking.take(8, LONG).0));
+    assert!(inbox.push(gone, 0).is_ok());
+    while inbox.counters().waiting_calls.get() > 0 {
+        std::thread::yield_now();
+    }
+    assert!(inbox.push(comes, 0).is_ok());
+    assert_eq!(taker.join().unwrap(), [expected]);
+}

@@ -47,6 +47,7 @@ fn send(call: &Call, reply: Reply) -> bool {
 /// A server whose calls the test answers, and one open stream to it.
 struct Talk {
     server: Running,
+    client: Client,
     items: Option<Receiver<Item>>,
     sender: mpsc::Sender<ModelInferRequest>,
     answers: Answers,
@@ -64,8 +65,9 @@ impl Talk {
     ) -> Self {
         let (server, items) = Running::held_with(options);
         let (sender, receiver) = mpsc::channel(4);
-        let answers = open(&mut change(server.client().await), receiver, metadata).await.unwrap();
-        Self { server, items: Some(items), sender, answers }
+        let mut client = change(server.client().await);
+        let answers = open(&mut client, receiver, metadata).await.unwrap();
+        Self { server, client, items: Some(items), sender, answers }
     }
 
     async fn ask(&mut self, asked: ModelInferRequest) -> Call {
@@ -335,13 +337,17 @@ async fn no_more_is_read_while_too_much_waits_for_an_answer_before_it() {
         let large = talk.ask(request("large")).await;
         assert!(send(&large, response(24 << 20, true)));
     }
-    talk.sender.send(request("one too many")).await.unwrap();
+    // One is waited for already.
+    let last = talk.ask(request("last")).await;
+    talk.sender.send(request("too many")).await.unwrap();
+    let mut client = Client(talk.client.0.clone());
+    tokio::spawn(async move { client.infer(request("aside")).await });
+    assert!(matches!(talk.item().await, Item::Call(call) if call.request.parsed.id == "aside"));
+    assert!(send(&last, echo(&last)));
     assert!(send(&first, echo(&first)));
-    assert_eq!(talk.told().await.0, "first");
-    assert_eq!(talk.ids(3).await, ["large"; 3]);
-    let last = talk.item().await;
-    assert!(matches!(last, Item::Call(call) if call.request.parsed.id == "one too many"));
-    drop(talk.server);
+    assert_eq!(talk.ids(5).await, ["first", "large", "large", "large", "last"]);
+    let item = talk.item().await;
+    assert!(matches!(item, Item::Call(call) if call.request.parsed.id == "too many"));
 }
 
 #[tokio::test]
