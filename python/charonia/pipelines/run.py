@@ -69,7 +69,7 @@ class Strand:
         mean what those of an InferRequest mean."""
         inputs: dict[str, Tensor] = {}
         form: list[object] = [step.key]
-        firsts: set[int] = set()
+        batch_dim = None
         for feed in step.feeds:
             tensor = self.values[feed.tensor]
             if tensor is None:
@@ -77,9 +77,11 @@ class Strand:
                 continue
             shape = tensor.shape if feed.shaped is None else feed.shaped(tensor.shape)
             inputs[feed.name] = Tensor(feed.name, tensor.datatype, shape, tensor.buffer)
-            form.append((tensor.datatype, shape[1:]))
-            firsts.add(shape[0] if shape else -1)
-        return inputs, tuple(form), firsts.pop() if len(firsts) == 1 else -1
+            form.append(tensor.datatype)
+            form.append(shape[1:])
+            first = shape[0] if shape else -1
+            batch_dim = first if batch_dim in (None, first) else -1
+        return inputs, tuple(form), -1 if batch_dim is None else batch_dim
 
 
 class Run:
@@ -214,10 +216,13 @@ class Run:
     def _place(self, strand: Strand, step: StepPlan, reply: Reply, progress: Progress) -> None:
         if reply.parameters or reply.request.correlation_id or reply.request.flags:
             self._mark(strand, step, reply)
-        found = {tensor.name: tensor for tensor in reply.outputs}
         for name, number in step.targets:
-            tensor = found.get(name)
-            self._put(strand, number, tensor.to_owned() if tensor is not None else None, progress)
+            for tensor in reply.outputs:  # there are few, so that a dict would cost more
+                if tensor.name == name:
+                    self._put(strand, number, tensor.to_owned(), progress)
+                    break
+            else:
+                self._put(strand, number, None, progress)
 
     def _put(self, strand: Strand, number: int, tensor: Tensor | None, progress: Progress) -> None:
         plan, missing = self.plan, strand.missing
