@@ -63,7 +63,13 @@ class ModelOperations:
             UnavailableError: the server is stopping.
             CharoniaError: what `look` raised of the model itself.
         """
-        gathered, failed = self._load([name], look, within)
+
+        def look_unless_stopping(each: str, served: ModelSource | None) -> ModelSource:
+            if self._stopping:
+                raise UnavailableError(f"model '{shown(each)}' is not loaded: the server is stopping")
+            return look(each, served)
+
+        gathered, failed = self._load([name], look_unless_stopping, within)
         if (reason := failed.get(name)) is not None:
             error = UnavailableError if self._stopping else InvalidArgumentError
             if gathered.sources[name].config_json is not None:
@@ -95,8 +101,6 @@ class ModelOperations:
         touched = self._with_ensembles(names)
         while True:
             with self._turns.of(*touched, within=within) as turn:
-                if self._stopping:
-                    raise UnavailableError(f"model '{shown(names[0])}' is not loaded: the server is stopping")
                 gathered = self._gather(names, look, turn)
                 try:
                     needed = self._with_ensembles(gathered.plans)
