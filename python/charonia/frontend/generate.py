@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from starlette.types import Receive, Scope, Send
 
@@ -17,6 +17,7 @@ from charonia.engine.engine import ModelDirectory
 from charonia.frontend.generate_answer import AnswerWriter, error_json
 from charonia.frontend.generate_request import Limits, Target, read_body
 from charonia.frontend.http_answers import Ask, StatusOf
+from charonia.frontend.large_work import LargeWork
 from charonia.frontend.parameters import split_parameters
 from charonia.frontend.request_log import RequestLog
 
@@ -39,19 +40,24 @@ class Generate:
         self._status_of = status_of
         self._limits = limits
         self._requests = RequestLog(log)
+        self._large = LargeWork()
 
     async def one(self, ask: Ask) -> "OneAnswer":
         """`generate`. Raises CharoniaError."""
-        return OneAnswer(self._begin(ask), self._status_of, self._limits.input_bytes)
+        conversation = await self._begin(ask)
+        writer = AnswerWriter(conversation.request, self._limits.input_bytes, holds_back=False)
+        return OneAnswer(conversation, self._status_of, writer, self._large)
 
     async def stream(self, ask: Ask) -> "EventStream":
         """`generate_stream`. Raises CharoniaError."""
-        return EventStream(self._begin(ask), self._status_of, self._limits.input_bytes)
+        conversation = await self._begin(ask)
+        writer = AnswerWriter(conversation.request, self._limits.input_bytes, holds_back=True)
+        return EventStream(conversation, self._status_of, writer, self._large)
 
-    def _begin(self, ask: Ask) -> "Conversation":
+    async def _begin(self, ask: Ask) -> "Conversation":
         arrival_ns = time.monotonic_ns()
         try:
-            conversation = self._conversation(ask, arrival_ns)
+            conversation = await self._large.run(len(ask.body), lambda: self._conversation(ask, arrival_ns))
         except CharoniaError as error:
             if self._requests.on:
                 self._requests.refused("http", ask["model"], "", error.code, arrival_ns)
@@ -137,10 +143,11 @@ class _Answer:
 
     content_type: bytes
 
-    def __init__(self, conversation: Conversation, status_of: StatusOf, writer: AnswerWriter) -> None:
+    def __init__(self, conversation: Conversation, status_of: StatusOf, writer: AnswerWriter, large: LargeWork) -> None:
         self._conversation = conversation
         self._status_of = status_of
         self._writer = writer
+        self._large = large
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         gone = asyncio.ensure_future(_disconnect(receive))
@@ -160,6 +167,10 @@ class _Answer:
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await _piece(send, b"")  # the head goes out with it
 
+    async def _written(self, reply: Reply) -> bytes:
+        nbytes = sum(tensor.buffer.nbytes for tensor in reply.outputs)
+        return await self._large.run(nbytes, lambda: self._writer.response(reply))
+
     def _status(self, error: CharoniaError) -> int:
         """An error of the model is 400 whatever its code, as in Triton; what the server itself can't do has its own."""
         own = isinstance(error, UnavailableError) or type(error) is InternalError
@@ -170,9 +181,6 @@ class OneAnswer(_Answer):
     """Answers with the only response, or with an error when there are none or several."""
 
     content_type = b"application/json"
-
-    def __init__(self, conversation: Conversation, status_of: StatusOf, max_bytes: int) -> None:
-        super().__init__(conversation, status_of, AnswerWriter(conversation.request, max_bytes, holds_back=False))
 
     async def _send(self, send: Send) -> None:
         try:
@@ -190,7 +198,7 @@ class OneAnswer(_Answer):
             if reply.has_response:
                 if body is not None:
                     raise self._not_one("more")
-                body = self._writer.response(reply)
+                body = await self._written(reply)
         if body is None:
             raise self._not_one("none")
         return body
@@ -207,13 +215,10 @@ class EventStream(_Answer):
 
     content_type = b"text/event-stream; charset=utf-8"
 
-    def __init__(self, conversation: Conversation, status_of: StatusOf, max_bytes: int) -> None:
-        super().__init__(conversation, status_of, AnswerWriter(conversation.request, max_bytes, holds_back=True))
-
     async def _send(self, send: Send) -> None:
         started = False
         while (reply := await self._conversation.next()) is not None:
-            for status, text in self._events(reply):
+            for status, text in await self._events(reply):
                 if not started:
                     await self._start(send, status)
                     started = True
@@ -221,20 +226,18 @@ class EventStream(_Answer):
         if not started:
             await self._start(send, _OK)
 
-    def _events(self, reply: Reply) -> Iterator[tuple[int, bytes]]:
-        """(status of the answer if this is its first event, the event's JSON)."""
+    async def _events(self, reply: Reply) -> list[tuple[int, bytes]]:
+        """(status of the answer if this is its first event, the event's JSON) of each event."""
+        if reply.error is not None:
+            return [(self._status(reply.error), error_json(reply.error))]
         try:
-            if reply.error is not None:
-                raise reply.error
-            if reply.has_response:
-                yield _OK, self._writer.response(reply)
+            events = [(_OK, await self._written(reply))] if reply.has_response else []
         except CharoniaError as error:
-            if reply.error is None:
-                self._conversation.cancel()  # it can't be written
-            yield self._status(error), error_json(error)
-            return
+            self._conversation.cancel()  # it can't be written
+            return [(self._status(error), error_json(error))]
         if reply.final and (rest := self._writer.rest()) is not None:
-            yield _OK, rest
+            events.append((_OK, rest))
+        return events
 
 
 async def _disconnect(receive: Receive) -> None:

@@ -237,6 +237,15 @@ def test_a_response_with_an_output_that_is_too_large(log):
     assert model.request.cancelled
 
 
+def test_what_is_large_is_read_and_written_all_the_same(log):
+    text = "é" * 300_000
+    call = ask(Model((text,)), log, body={"TEXT": text})
+    assert json.loads(call.answer)["OUT"] == text
+    call = ask(Model(text, None), log, "generate_stream", {"TEXT": text})
+    assert [event["OUT"] for event in events(call)] == [text]
+    assert ask(Model(), log, body={"TEXT": [text, 5]}).status == 400
+
+
 def test_a_character_between_two_responses(log):
     whole = "é".encode()
     call = ask(Model(b"caf" + whole[:1], whole[1:] + b"!", None), log, "generate_stream")
