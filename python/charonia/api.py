@@ -116,6 +116,7 @@ class Server:
 
     def load_model(self, name: str, *, config: str | None = None, files: Mapping[str, bytes] = _NO_FILES) -> None:
         """Load a model, or what of it has changed, while what served goes on; needs `model_control_mode="explicit"`.
+        Loads what an ensemble needs too.
 
         Args:
             config: a configuration as JSON, in place of the model's file.
@@ -128,13 +129,18 @@ class Server:
         """
         self._parts.control.load(name, LoadOverrides(config, files))
 
-    def unload_model(self, name: str) -> None:
-        """Take a model out of service; what it has accepted is still answered. An unknown one is no error.
+    def unload_model(self, name: str, *, unload_dependents: bool = False) -> None:
+        """Take a model out of service, and the ensembles on it. What they accepted is still answered.
+
+        An unknown model is no error.
+
+        Args:
+            unload_dependents: of an ensemble also the models that only it needs, and that nobody loaded by name.
 
         Raises:
             UnavailableError: the control mode does not allow it.
         """
-        self._parts.control.unload(name, dependents=False)
+        self._parts.control.unload(name, dependents=unload_dependents)
 
     def models(self) -> list["Model"]:
         """All loaded versions, by name and version."""

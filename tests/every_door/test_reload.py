@@ -1,4 +1,7 @@
-"""A model that is loaded anew, updated or unloaded while every door asks it: no request is lost, there is no gap."""
+"""A model that is loaded anew, updated or unloaded while every door asks it: no request is lost, there is no gap.
+
+The same of a model that is a step of the ensemble that is asked.
+"""
 
 import threading
 
@@ -9,7 +12,7 @@ from charonia.api import Server
 from charonia.core.errors import InvalidArgumentError
 from tests.every_door.doors import DOORS, RefusedError, open_door
 from tests.models.gated import PATIENCE_S
-from tests.models.repository import write_python_model
+from tests.models.repository import write_config, write_python_model
 
 CONFIG = """
     max_batch_size: 4
@@ -27,6 +30,16 @@ CODE = """
             arrays = [pb_utils.get_input_tensor_by_name(request, "IN").as_numpy() for request in requests]
             return [pb_utils.InferenceResponse([pb_utils.Tensor("OUT", array + {plus})]) for array in arrays]
 """
+TWICE = """
+    platform: "ensemble"
+    max_batch_size: 4
+    input [ { name: "IN" data_type: TYPE_FP32 dims: [ 1 ] } ]
+    output [ { name: "OUT" data_type: TYPE_FP32 dims: [ 1 ] } ]
+    ensemble_scheduling {
+      step { model_name: "m" input_map { key: "IN" value: "IN" } output_map { key: "OUT" value: "middle" } }
+      step { model_name: "m" input_map { key: "IN" value: "middle" } output_map { key: "OUT" value: "OUT" } }
+    }
+"""
 ROUNDS = 8
 
 
@@ -41,8 +54,9 @@ def write_config_only(repository, count):
 class Asking:
     """A client of one door that asks without a pause, and what came of it."""
 
-    def __init__(self, door_name, server):
+    def __init__(self, door_name, server, model="m"):
         self.answers, self.errors = [], []
+        self._model = model
         self._door_name, self._server = door_name, server
         self._stop = threading.Event()
         self._asked = threading.Condition()
@@ -53,7 +67,7 @@ class Asking:
         door = open_door(self._door_name, self._server)
         while not self._stop.is_set():
             try:
-                value = door.infer("m", {"IN": np.full((1, 1), 100, np.float32)})["OUT"][0, 0]
+                value = door.infer(self._model, {"IN": np.full((1, 1), 100, np.float32)})["OUT"][0, 0]
                 self.answers.append(int(value) - 100)
             except RefusedError as error:
                 self.errors.append((error.code, str(error)))
@@ -156,3 +170,53 @@ def test_an_unloaded_model_is_told_and_can_be_loaded_again(served, asking):
         assert {code for code, _ in client.errors} <= {"NOT_FOUND", "UNAVAILABLE"}
         assert client.errors
         assert client.answers
+
+
+@pytest.fixture
+def twice(served):
+    """The clients of an ensemble that runs the model two times, one after the other."""
+    server, repository = served
+    (write_config(repository, "twice", TWICE) / "1").mkdir()
+    server.load_model("twice")
+    clients = [Asking(name, server, "twice") for name in DOORS for _ in range(2)]
+    yield clients
+    for client in clients:
+        client.stop()
+
+
+def test_no_request_of_an_ensemble_is_lost_while_its_step_is_loaded_anew(served, twice):
+    server, repository = served
+    before = server.model("twice").loaded
+    for plus in range(1, ROUNDS):
+        write(repository, plus)
+        server.load_model("m")
+        for client in twice:
+            client.wait_for_one_more()
+    assert server.model("twice").loaded is before
+    for client in twice:
+        client.stop()
+        assert client.errors == []
+        assert client.answers == sorted(client.answers)  # the two runs of one request may be of two versions
+        assert client.answers[-1] == 2 * (ROUNDS - 1)
+
+
+@pytest.mark.parametrize(("name", "dependents"), [("twice", True), ("m", False)])
+def test_an_ensemble_that_goes_with_its_step_answers_what_it_accepted_and_comes_back(served, twice, name, dependents):
+    """What it accepted never fails for its step's sake: errors are those of the ensemble itself."""
+    server, _ = served
+    server.unload_model("m")  # which was asked for by name at the start
+    server.load_model("twice")
+    for _ in range(3):
+        server.unload_model(name, unload_dependents=dependents)
+        for client in twice:
+            client.wait_for_one_more()
+        server.load_model("twice")
+        for client in twice:
+            client.wait_for_one_more()
+    for client in twice:
+        client.stop()
+        assert client.answers
+        for code, text in client.errors:
+            assert code in {"NOT_FOUND", "UNAVAILABLE"}
+            assert "'twice'" in text
+            assert "step" not in text
