@@ -99,3 +99,25 @@ def test_the_first_response_of_several_is_observed():
     assert statistics.first_responses.counts == [1, 0]
     assert statistics.first_responses.sum_ns == 1000_000_000
     assert (statistics.success.count, statistics.execution_count) == (1, 1)
+
+
+def test_padding_is_executed_and_nobody_hears_of_it():
+    batch, channel, statistics = executing(2)
+    padding, real = batch.requests
+    padding.is_padding = True
+    batch.respond(padding, output((1, 3)))
+    batch.respond(real, output((1, 3)))
+    batch.close(None, "m")
+    assert [reply.request for reply in channel.replies] == [real]
+    assert (statistics.success.count, statistics.inference_count, statistics.execution_count) == (1, 1, 1)
+    assert list(statistics.batches) == [2]  # rows that were executed, as Triton counts
+
+
+def test_padding_that_fails_or_is_forgotten_is_no_failure():
+    batch, channel, statistics = executing(2)
+    for request in batch.requests:
+        request.is_padding = True
+    batch.fail(batch.requests[0], BackendError("no"))
+    batch.close(None, "m")
+    assert channel.replies == []
+    assert statistics.fail.count == 0

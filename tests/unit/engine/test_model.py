@@ -1,11 +1,12 @@
 """One loaded version: what it takes, what it counts, how it ends."""
 
 import pytest
+from google.protobuf import text_format
 
 from charonia.backends.base import InstanceSpec
 from charonia.config.schema import ModelConfig
 from charonia.core.errors import BackendError, InvalidArgumentError, UnavailableError
-from charonia.core.request import refuse
+from charonia.core.request import SEQUENCE_START, refuse
 from charonia.engine.model import ModelServices, ModelVersion, RetiredError
 from charonia.scheduling.bell import ConditionBell
 from charonia.scheduling.timer import Timer
@@ -45,8 +46,10 @@ class Backend:
         self.closed += 1
 
 
-def version(backend):
+def version(backend, sequences=""):
     config = ModelConfig(name="m", max_batch_size=8)
+    if sequences:
+        text_format.Parse(f"sequence_batching {{ {sequences} }}", config)
     config.input.add(name="INPUT0", data_type="TYPE_FP32", dims=[1])
     config.output.add(name="O", data_type="TYPE_FP32", dims=[1])
     clock = ManualClock()
@@ -116,4 +119,71 @@ def test_an_instance_that_cannot_be_made_leaves_nothing_behind(name):
     with pytest.raises(BackendError, match=f"{name} can't be made"):
         version(backend)
     assert [instance.closed for instance in backend.made] == [1]
+    assert backend.closed == 1
+
+
+class Listener(Instance):
+    def __init__(self):
+        super().__init__()
+        self.told = []
+
+    def sequence_ended(self, correlation_id, reason):
+        self.told.append((correlation_id, reason))
+
+
+class Listening(Backend):
+    def create_instance(self, spec):
+        self.made.append(Listener())
+        return self.made[-1]
+
+
+def start_of(number, channel):
+    return make_request(channel, correlation_id=number, flags=SEQUENCE_START)
+
+
+def test_the_instance_of_a_sequence_hears_of_its_end():
+    model = version(Listening(), "max_sequence_idle_microseconds: 1000")
+    channel = KeptReplies()
+    model.start()
+    for number in (7, 8):
+        model.submit(start_of(number, channel))
+        assert model.wait_idle(20)
+    model._services.clock.advance(ms=1)
+    model._services.timer.run_due()
+    assert [runner.instance.told for runner in model.instances] == [[(7, "idle")], [(8, "idle")]]
+    assert model.stop(20)
+
+
+def test_sequences_of_an_instance_that_is_down_are_over():
+    model = version(Backend(), "direct { }")
+    channel = KeptReplies()
+    model.start()
+    model.submit(start_of(7, channel))
+    assert model.wait_idle(20)
+    runner = model.instances[0]
+    model.health_changed(runner)
+    assert model.scheduler.sequence_count == 1
+    runner.instance.healthy = False
+    model.health_changed(runner)
+    assert model.scheduler.sequence_count == 0
+    assert model.stop(20)
+
+
+def test_an_update_does_not_wait_for_sequences_and_a_stop_ends_their_instances():
+    backend = Backend()
+    model = version(backend, "direct { }")
+    channel = KeptReplies()
+    model.start()
+    for number in (7, 8):
+        model.submit(start_of(number, channel))
+    assert model.wait_idle(20)
+    kept, leaving = model.instances
+    assert model.adopt(model.config, [kept], [])
+    assert leaving.alive
+    for number in (8, 7):
+        model.submit(make_request(channel, correlation_id=number))
+    assert model.wait_idle(20)
+    assert [reply.error for reply in channel.replies] == [None] * 4
+    assert model.stop(20)
+    assert [instance.closed for instance in backend.made] == [1, 1]
     assert backend.closed == 1
