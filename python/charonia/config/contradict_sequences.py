@@ -43,10 +43,11 @@ def check_sequences(
             check.control_dims(path, tensor)
     for index, state in enumerate(batching.state):
         path = f"sequence_batching.state[{index}]"
-        for kind, name, tensors in (("input", state.input_name, inputs), ("output", state.output_name, outputs)):
-            tensor = check.find(kind, "state", name, tensors, f"{path}.{kind}_name")
-            if tensor is not None:
-                check.state(path, kind, state, tensor)
+        taken = check.find("input", "state", state.input_name, inputs, f"{path}.input_name")
+        given = check.find("output", "state", state.output_name, outputs, f"{path}.output_name")
+        # Where the input differs from the configuration, so does the output, and it need not be told twice.
+        if (taken is None or check.state(path, "input", state, taken)) and given is not None:
+            check.state(path, "output", state, given)
 
 
 def inputs_meant(config: ModelConfig, inputs: Sequence[ModelTensor]) -> set[str]:
@@ -81,11 +82,14 @@ class _Check:
         message = f"control '{tensor.name}' has one value for each request, {shown(dims)}, but {self._file} has "
         self._report.error(path, f"{message}{shown(tensor.dims)}", f"export the model with this input as {shown(dims)}")
 
-    def state(self, path: str, kind: str, state: ModelSequenceBatching.State, tensor: ModelTensor) -> None:
+    def state(self, path: str, kind: str, state: ModelSequenceBatching.State, tensor: ModelTensor) -> bool:
+        """Whether nothing was found."""
+        before = len(self._report.findings)
         self._datatype(f"{path}.data_type", "state", state.data_type, tensor)
         if not self._is_fixed(kind, tensor):
             io = ModelInput(name=tensor.name, dims=state.dims)
             check_dims(self._config, "state", path, io, tensor, self._file, self._places, self._report)
+        return len(self._report.findings) == before
 
     def _is_fixed(self, kind: str, tensor: ModelTensor) -> bool:
         return f"{kind} {tensor.name}" in self._fixed

@@ -97,6 +97,11 @@ def test_a_misspelt_name_is_told_once() -> None:
     assert found.endswith('write input_name: "state"')
 
 
+@pytest.mark.parametrize(("old", "new"), [("TYPE_FP16", "TYPE_FP32"), ("[ -1, 128 ]", "[ -1, 64 ]")])
+def test_one_mistake_of_a_state_is_told_once(old: str, new: str) -> None:
+    assert len(check(f"max_batch_size: 4 {IO}{SEQUENCES.replace(old, new)}")) == 1
+
+
 def test_what_fits_has_no_controls_and_states_among_the_inputs() -> None:
     (finding,) = complete(f"max_batch_size: 4 {IO}{SEQUENCES.replace('TYPE_INT64', 'TYPE_UINT64')}").findings
     assert finding.snippet.split("\n") == [
