@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from charonia.backends.base import Batch
@@ -62,6 +63,7 @@ class _Life:
             plan.new_calls(), child.outbox, child.replies, self.link.call_inputs, self.link.callers
         )
         self.serving = False
+        self.hears_of_sequences = False
         self._ended = ended
         self._touched: dict[int, Batch] = {}  # by identity: batches with responses that have not left yet
 
@@ -82,7 +84,9 @@ class _Life:
 
 
 class IsolatedInstance:
-    """Implements `MortalInstance`. While its process is being restarted, `start` waits: it would only fail its work.
+    """Implements `MortalInstance` and `SequenceListener`.
+
+    While its process is being restarted, `start` waits: it would only fail its work.
 
     Attributes:
         failure: why it will not come back: it died too often. None while there is hope.
@@ -122,6 +126,13 @@ class IsolatedInstance:
             life.link.exchange(batch)
         except wire.LinkClosed:
             self._fail(batch, life)
+
+    def sequence_ended(self, correlation_id: int | str, reason: str) -> None:
+        """See `SequenceListener`. A process that was started since knows nothing of the sequence, and need not."""
+        life = self._life
+        if life is not None and life.serving and life.hears_of_sequences:
+            with suppress(wire.LinkClosed):
+                life.child.work.notice(wire.ENDED, (correlation_id, reason))
 
     def close(self) -> None:
         """Finalize the model and end the process."""
@@ -171,7 +182,7 @@ class IsolatedInstance:
         if self._closing.is_set():
             child.kill()
         try:
-            self._initialize(child, loaded=warm is not None)
+            life.hears_of_sequences = self._initialize(child, loaded=warm is not None)
         except ChildFailed as failed:
             raise BackendError(f"{self._plan.label}: {failed}") from None
         except wire.LinkClosed:
@@ -182,12 +193,15 @@ class IsolatedInstance:
         if not life.serving:
             raise BackendError(f"{self._plan.label}: its process {child.death()} right after initialize")
 
-    def _initialize(self, child: ChildProcess, loaded: bool) -> None:
+    def _initialize(self, child: ChildProcess, loaded: bool) -> bool:
+        """Whether the model wants to know of sequences that end by themselves."""
         files = self._plan.files
         patience = Patience(_SLOW_AFTER_S, self._warn_of_waiting)
         if not loaded:
             child.ask(wire.START, *files.start_arguments(), patience=patience)
-        child.ask(wire.INITIALIZE, self._plan.name, self._plan.args, self._plan.output_names, patience=patience)
+        return bool(
+            child.ask(wire.INITIALIZE, self._plan.name, self._plan.args, self._plan.output_names, patience=patience)
+        )
 
     def _warn_of_waiting(self, waited_s: float) -> None:
         self._plan.log.warning(f"{self._plan.label}: importing or initialize has not returned after {waited_s:.0f} s")

@@ -21,6 +21,7 @@ from charonia.backends.python.encoding import callers_of, facts_of, groups_of, r
 from charonia.backends.python.open_requests import CANCEL_SLOTS, OpenRequests
 from charonia.backends.python.outbox import Outbox
 from charonia.backends.python.outputs import OutputCheck
+from charonia.backends.python.work_channel import WorkChannel
 from charonia.core.errors import CharoniaError, UnavailableError
 from charonia.core.tensor import Tensor
 
@@ -36,7 +37,7 @@ class Link:
 
     def __init__(
         self,
-        work: wire.Channel,
+        work: WorkChannel,
         inputs: Arena,
         outputs: Region,
         outbox: Outbox,
@@ -63,6 +64,7 @@ class Link:
         try:
             self._send(batch, first)
             frame = self._work.receive()
+            self._work.send_notices()
             batch.outputs_ready()
             answered = self._answers.deliver(batch, frame.meta, frame.payload)
             self._inputs.release(frame.meta[3])

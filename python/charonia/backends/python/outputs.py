@@ -1,6 +1,6 @@
 """Are a model's outputs what its configuration says? The same name, datatype and shape are looked at once.
 
-A name, a datatype or a number of dimensions that differs is an error. Dims of other sizes are told in the log and
+A name, a datatype or a number of dimensions that differs is an error, but for dimensions of size 1. Dims of other sizes are told in the log and
 passed on, as in Triton, which looks at none of this: the answer carries the real shape. Where a `reshape` counts on
 them they are an error too. An output without elements (`np.array([])`, which is FP64) may have any datatype and any
 number of dimensions: nothing in it can be wrong.
@@ -65,13 +65,18 @@ class OutputCheck:
             return f"{label} with datatype {datatype}, its configuration says {wanted}"
         full = (-1, *dims) if self._batched else dims
         if not _matches(shape, full):
-            if (len(shape) != len(full) and not empty) or name in self._reshaped:
+            same_rank = len(shape) == len(full) or _matches(_without_ones(shape), _without_ones(full))
+            if not (same_rank or empty) or name in self._reshaped:
                 return f"{label} with shape {list(shape)}, its configuration says {list(full)}"
             self._notes.tell_shape(name, shape, full)
         if differs:
             self.widenings[name, datatype] = wanted
             self._notes.tell_datatype(name, datatype, wanted)
         return None
+
+
+def _without_ones(shape: Shape) -> Shape:
+    return tuple([dim for dim in shape if dim != 1])
 
 
 def _matches(shape: Shape, dims: Shape) -> bool:

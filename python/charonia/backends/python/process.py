@@ -16,6 +16,7 @@ from charonia.backends.python.child.arena import Arena, Region
 from charonia.backends.python.memory import shared_file
 from charonia.backends.python.open_requests import CANCEL_SLOTS
 from charonia.backends.python.outbox import Outbox
+from charonia.backends.python.work_channel import WorkChannel
 
 _CHILD = str(Path(__file__).parent / "child")
 _EXIT_WAIT_S = 2.0
@@ -77,7 +78,7 @@ class ChildProcess:
         finally:
             work_child.close()
             events_child.close()
-        self.work = wire.Channel(work)
+        self.work = WorkChannel(work)
         self.events = wire.Channel(events)
         self.outbox = Outbox(self.events, self.kill)
 

@@ -1,8 +1,8 @@
 """Where a model's process starts: `python …/child <work socket> <events socket> <inputs> <outputs> <replies>`.
 
-All of these are descriptors. The folder itself must not be importable, or its files would hide the model's own modules of the same names; it becomes
-one package under a name that nobody else uses. This file alone must be readable for interpreters that are too old, so
-that they can say so.
+All of these are descriptors. The folder itself must not be importable, or its files would hide the model's own modules
+of the same names; it becomes one package under a name that nobody else uses. This file alone must be readable for
+interpreters that are too old, so that they can say so.
 """
 
 import importlib

@@ -87,7 +87,9 @@ class Model:
         if not self.hears_of_sequences:
             return
         try:
-            self._instance.sequence_ended(correlation_id, reason)
+            returned = self._instance.sequence_ended(correlation_id, reason)
+            if _is_coroutine(returned):
+                self._run(returned)
         except BaseException as error:
             raise ModelFailure(f"sequence_ended failed: {describe(error)}") from None
 

@@ -23,6 +23,7 @@ from .messages import InferenceRequest
 from .model import Model, is_decoupled
 from .pb_utils import MODULE_NAME, build_module
 from .responding import drained
+from .runtime import ERROR
 from .senders import HELD, RESCHEDULED, Outcome
 
 _LAST_MOMENTS_S = 5.0  # for finalize, when the server has gone
@@ -50,6 +51,8 @@ class Server:
                 frame = self._work.receive()
                 if frame.kind == wire.BATCH:
                     self._batch(frame)
+                elif frame.kind == wire.ENDED:
+                    self._sequence_ended(*frame.meta)
                 elif not self._control(frame):
                     return
         except wire.LinkClosed:
@@ -81,7 +84,7 @@ class Server:
     def _complete(self, name: str, config_json: str) -> str:
         return Model(name, self._module).complete(config_json)
 
-    def _initialize(self, name: str, args: dict[str, str], output_names: tuple[str, ...]) -> None:
+    def _initialize(self, name: str, args: dict[str, str], output_names: tuple[str, ...]) -> bool:
         self._runtime.decoupled = is_decoupled(args)
         if self._runtime.decoupled:
             self._released = self._runtime.released  # what streams may outlive the batch, and the next one be far
@@ -90,6 +93,14 @@ class Server:
         self._reader.request_class = sys.modules[MODULE_NAME].InferenceRequest
         self._model = Model(name, self._module)
         self._model.initialize(args)
+        return self._model.hears_of_sequences
+
+    def _sequence_ended(self, correlation_id: int | str, reason: str) -> None:
+        assert self._model is not None
+        try:
+            self._model.sequence_ended(correlation_id, reason)
+        except ModelFailure as failure:
+            self._runtime.log(ERROR, str(failure), "model.py", 0)
 
     def _finalize(self) -> None:
         model, self._model = self._model, None

@@ -4,7 +4,7 @@ A frame is a header of 16 bytes (kind, correlation id, length of the meta part, 
 (plain Python values, by marshal, whose version 2 every interpreter reads) and the payload (tensor bytes).
 Two sockets connect the two processes:
 
-    work     parent → child: START, BATCH, FINALIZE       child → parent: DONE, FAILED
+    work     parent → child: START, BATCH, ENDED, FINALIZE   child → parent: DONE, FAILED
     events   child → parent: LOG, CALL, CAST, RESPONSES, INFER, TAKEN, CANCEL
              parent → child: DONE, FAILED (the answers to calls), ROOM, REPLIES
 """
@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Sequence
 
 START = 1  # load the model file; meta: dict of settings
 COMPLETE = 2  # run auto_complete_config; meta: model configuration as JSON; answered by DONE with JSON
-INITIALIZE = 3  # meta: the args of initialize
+INITIALIZE = 3  # meta: the args of initialize; answered by DONE with whether the model wants ENDED
 BATCH = 4  # see `columns`
 FINALIZE = 5
 DONE = 6
@@ -33,6 +33,7 @@ INFER = 13  # a call of another model, see `calling`
 TAKEN = 14
 CANCEL = 15
 REPLIES = 16
+ENDED = 17  # a sequence has ended without a last request; meta: (correlation id, why); not answered
 
 _HEADER = struct.Struct("<IIII")
 _HEADER_BYTES = _HEADER.size
@@ -91,10 +92,13 @@ class Channel:
             LinkClosed: the other side has gone.
             ValueError: the frame is larger than 4 GiB.
         """
-        frame = frame_bytes(kind, correlation, meta, payload)
+        self.send_bytes(frame_bytes(kind, correlation, meta, payload))
+
+    def send_bytes(self, frames: bytes) -> None:
+        """Send whole frames. Raises LinkClosed."""
         try:
             with self._sending:
-                self._socket.sendall(frame)
+                self._socket.sendall(frames)
         except OSError as error:
             raise LinkClosed(str(error)) from None
 
