@@ -63,7 +63,7 @@ class TritonPythonModel:
             self.sums[key] = total
             if end:
                 del self.sums[key]
-        return pb_utils.InferenceResponse([pb_utils.Tensor("OUTPUT", np.array([[total]], np.int32))])
+        return pb_utils.InferenceResponse([pb_utils.Tensor("OUTPUT", np.array([[total]]).astype(np.int32))])
 """
 CONTROLS = """
 sequence_batching {

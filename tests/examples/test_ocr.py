@@ -23,12 +23,57 @@ from examples.layout import lay_out
 from examples.read_text import read_text
 
 FORMS = ("ocr_pipeline", "ocr_bls")
+# As a guide writes it: the request's own tensor handed on, then one call for each box.
+CALLER = """import numpy as np
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        responses = []
+        for request in requests:
+            found = pb_utils.InferenceRequest(
+                model_name="detector",
+                requested_output_names=["BOXES"],
+                inputs=[pb_utils.get_input_tensor_by_name(request, "IMAGE")],
+            ).exec()
+            if found.has_error():
+                raise pb_utils.TritonModelException(found.error().message())
+            texts = []
+            for box in pb_utils.get_output_tensor_by_name(found, "BOXES").as_numpy():
+                read = pb_utils.InferenceRequest(
+                    model_name="recognizer",
+                    requested_output_names=["TEXT_OUT"],
+                    inputs=[pb_utils.Tensor("BOXES", box[np.newaxis])],
+                ).exec()
+                texts.append(pb_utils.get_output_tensor_by_name(read, "TEXT_OUT").as_numpy()[0].decode())
+            text = pb_utils.Tensor("TEXT", np.array([" ".join(texts)], np.object_))
+            responses.append(pb_utils.InferenceResponse([text]))
+        return responses
+"""
+CALLER_CONFIG = """backend: "python"
+input [ { name: "IMAGE" data_type: TYPE_UINT8 dims: [ -1, -1, 3 ] } ]
+output [ { name: "TEXT" data_type: TYPE_STRING dims: [ 1 ] } ]
+"""
+AWAITED = {
+    "def execute": "async def execute",
+    "pb_utils.InferenceRequest": "await pb_utils.InferenceRequest",
+    ".exec()": ".async_exec()",
+}
 WORDS = ["snail", "shell", "trumpet", "triton", "harbour", "lantern", "anchor", "current", "island", "pebble"]
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    with Server(lay_out(tmp_path_factory.mktemp("ocr") / "models"), http_port=0, grpc_port=0) as running:
+    repository = lay_out(tmp_path_factory.mktemp("ocr") / "models")
+    awaited = CALLER
+    for plain, asynchronous in AWAITED.items():
+        awaited = awaited.replace(plain, asynchronous)
+    for name, code in (("calls", CALLER), ("awaited_calls", awaited)):
+        (repository / name / "1").mkdir(parents=True)
+        (repository / name / "config.pbtxt").write_text(CALLER_CONFIG)
+        (repository / name / "1" / "model.py").write_text(code)
+    with Server(repository, http_port=0, grpc_port=0) as running:
         yield running
 
 
@@ -123,3 +168,11 @@ def test_each_model_of_the_pipeline_counts_its_own(server):
 
 def recognised(server):
     return server.model("text_recognition").statistics().inference_count
+
+
+@pytest.mark.parametrize("form", ["calls", "awaited_calls"])
+def test_a_loop_of_calls_over_the_boxes(server, form):
+    image = server.model("preprocess").infer(IMAGE_IN=np.frombuffer(page(WORDS[:4]), np.uint8))["IMAGE_OUT"]
+    assert server.model(form).infer(IMAGE=image)["TEXT"].tolist() == [" ".join(WORDS[:4]).encode()]
+    blank = np.full((64, 64, 3), 255, np.uint8)
+    assert server.model(form).infer(IMAGE=blank)["TEXT"].tolist() == [b""]
