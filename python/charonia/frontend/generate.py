@@ -23,6 +23,7 @@ from charonia.frontend.request_log import RequestLog
 
 _OK = 200
 _BAD_REQUEST = 400
+_LINE_ENDS = (("\x85".encode(), b"\\u0085"), ("\u2028".encode(), b"\\u2028"), ("\u2029".encode(), b"\\u2029"))
 
 
 class Generate:
@@ -222,7 +223,7 @@ class EventStream(_Answer):
                 if not started:
                     await self._start(send, status)
                     started = True
-                await _piece(send, b"data: %b\n\n" % text)
+                await _piece(send, b"data: %b\n\n" % _in_one_line(text))
         if not started:
             await self._start(send, _OK)
 
@@ -238,6 +239,13 @@ class EventStream(_Answer):
         if reply.final and (rest := self._writer.rest()) is not None:
             events.append((_OK, rest))
         return events
+
+
+def _in_one_line(text: bytes) -> bytes:
+    """JSON without the characters that end a line for some readers of events, though not by the standard."""
+    for character, escaped in _LINE_ENDS:
+        text = text.replace(character, escaped)
+    return text
 
 
 async def _disconnect(receive: Receive) -> None:

@@ -256,6 +256,13 @@ def test_a_character_between_two_responses(log):
     assert json.loads(call.answer)["OUT"] == "caf\ufffd"
 
 
+def test_an_event_is_one_line_for_every_reader(log):
+    text = "".join(map(chr, range(1, 0x100))) + "\u2028\u2029"
+    call = ask(Model((text,)), log, "generate_stream")
+    assert [event["OUT"] for event in events(call)] == [text]
+    assert len(call.answer.decode().splitlines()) == 2
+
+
 async def turns(count=20):
     for _ in range(count):
         await asyncio.sleep(0)
