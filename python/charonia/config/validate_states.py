@@ -12,19 +12,27 @@ InitialState = ModelSequenceBatching.InitialState
 def check_states(config: ModelConfig, report: Report, *, is_complete: bool) -> None:
     """`is_complete` False: the datatype and the dims of a state may still come from the model file."""
     seen: dict[str, str] = {}
-    sent = {io.name for io in config.input}
+    _check_sent(config, report)
     for index, state in enumerate(config.sequence_batching.state):
         path = f"sequence_batching.state[{index}]"
         for field in ("input_name", "output_name"):
             _check_name(state, field, path, seen, report)
-        if state.input_name in sent:
-            message = f"state '{state.input_name}' is also an input: what a client sends for it is never used"
-            report.warn(f"{path}.input_name", message, f"remove the input '{state.input_name}'")
         if is_complete and state.data_type == 0:
             remedy = "write data_type: TYPE_FP32, or what the model has"
             report.error(path, f"state '{state.input_name}' has no data_type", remedy)
         _check_memory(state, path, report)
         _check_initial(state, path, report)
+
+
+def _check_sent(config: ModelConfig, report: Report) -> None:
+    """Clients would have to send what the server gives."""
+    inputs, batching = {io.name for io in config.input}, config.sequence_batching
+    controls = [("control", each.name, f"control_input[{i}].name") for i, each in enumerate(batching.control_input)]
+    states = [("state", each.input_name, f"state[{i}].input_name") for i, each in enumerate(batching.state)]
+    for kind, name, path in (*controls, *states):
+        if name in inputs:
+            message = f"{kind} '{name}' is also an input: what a client sends for it is never used"
+            report.warn(f"sequence_batching.{path}", message, f"remove the input '{name}'")
 
 
 def _check_name(state: State, field: str, path: str, seen: dict[str, str], report: Report) -> None:

@@ -135,6 +135,21 @@ def test_a_section_without_effect_is_a_warning() -> None:
     assert finding.severity is Severity.WARNING
 
 
+@pytest.mark.parametrize(
+    ("section", "path"),
+    [
+        ('control_input { name: "IN" control { int32_false_true: [ 0, 1 ] } }', "control_input[0].name"),
+        ('state { input_name: "IN" output_name: "NEXT" data_type: TYPE_FP32 dims: 1 }', "state[0].input_name"),
+    ],
+)
+def test_what_the_server_gives_need_not_be_sent(section: str, path: str) -> None:
+    ios = 'input { name: "IN" data_type: TYPE_FP32 dims: 1 } output { name: "OUT" data_type: TYPE_FP32 dims: 1 }'
+    document = parse_pbtxt(f'name: "m" backend: "b" {ios} sequence_batching {{ {section} }}', "c")
+    (finding,) = validate(document.config, folder="m", places=document.places)
+    assert (finding.path, finding.is_error) == (f"sequence_batching.{path}", False)
+    assert "'IN' is also an input: what a client sends for it is never used; remove the input 'IN'" in str(finding)
+
+
 def ensemble(steps: str, more: str = "") -> list[str]:
     ios = 'input { name: "IN" data_type: TYPE_FP32 dims: 1 } output { name: "OUT" data_type: TYPE_FP32 dims: 1 }'
     return findings(f'platform: "ensemble" {ios} {more}\nensemble_scheduling {{\n{steps}\n}}')
