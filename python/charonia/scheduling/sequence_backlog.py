@@ -1,7 +1,6 @@
 """The backlog: sequences that wait for a slot, first come first served, and how long they may."""
 
 import heapq
-from collections import OrderedDict
 from collections.abc import Iterator
 from itertools import count
 
@@ -12,7 +11,8 @@ class Backlog:
     """Used under the scheduler's lock."""
 
     def __init__(self) -> None:
-        self._sequences: OrderedDict[LiveSequence, None] = OrderedDict()
+        self._sequences: dict[LiveSequence, int] = {}  # with the number of each in the order of arrival
+        self._line: list[tuple[int, LiveSequence]] = []  # a heap of those that a slot would do
         self._deadlines: list[tuple[int, int, LiveSequence]] = []
         self._order = count()
 
@@ -27,17 +27,33 @@ class Backlog:
         return iter(self._sequences)
 
     def add(self, sequence: LiveSequence) -> None:
-        self._sequences[sequence] = None
+        self._sequences[sequence] = next(self._order)
+        self.line_up(sequence)
+
+    def line_up(self, sequence: LiveSequence) -> None:
+        """The one before it of the same id may be over now: then it wants a slot, in the place that it came for."""
+        if sequence.before is None:
+            heapq.heappush(self._line, (self._sequences[sequence], sequence))
 
     def discard(self, sequence: LiveSequence) -> None:
         self._sequences.pop(sequence, None)
+        self._sweep()
+
+    def _sweep(self) -> None:
+        """Those that were cancelled are skipped at the front; behind one that waits for long they must not pile up."""
+        most = 2 * len(self._sequences) + 64
+        if len(self._line) > most:
+            self._line = [entry for entry in self._line if entry[1] in self._sequences]
+            heapq.heapify(self._line)
+        if len(self._deadlines) > most:
+            self._deadlines = [entry for entry in self._deadlines if self._is_due(*entry)]
+            heapq.heapify(self._deadlines)
 
     def first(self) -> LiveSequence | None:
-        """The next to get a slot. One whose forerunner of the same id still lives waits for its end, and no other does.
-
-        Else the two would be side by side in one instance, and a model that goes by the id would mix them.
-        """
-        return next((each for each in self._sequences if each.forerunner is None), None)
+        """The next to get a slot."""
+        while self._line and self._line[0][1] not in self._sequences:
+            heapq.heappop(self._line)
+        return self._line[0][1] if self._line else None
 
     def limit(self, sequence: LiveSequence, deadline_ns: int) -> None:
         """A sequence of the backlog has a request that waits no longer than this."""

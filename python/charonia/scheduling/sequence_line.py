@@ -37,25 +37,26 @@ class LiveSequence:
 
     Attributes:
         id: the correlation id; a number and a text that look alike are two ids.
+        before, follower: the sequences of the same id around it. Until the one before is over, it waits in the backlog:
+            side by side in one instance, a model that goes by the id would mix them.
         waiting: its requests in their order; `running`: the one that an instance has.
         lane, slot: where it has its place; None and 0 while it is in the backlog.
         is_ready: its first waiting request may go into the next batch, since `ready_ns`.
         is_again: that request was executed before and takes another turn.
         is_closed: its last request has come; no other may follow.
-        is_over: nothing of it is left.
         end_reason: what a listener is told when it ends without its last request; "" for nothing.
         expires_ns: when it has waited too long in the backlog; 0 for never.
     """
 
     __slots__ = (
-        "_after",
         "_owner",
+        "before",
         "end_reason",
         "expires_ns",
+        "follower",
         "id",
         "is_again",
         "is_closed",
-        "is_over",
         "is_ready",
         "lane",
         "ready_ns",
@@ -65,26 +66,29 @@ class LiveSequence:
         "waiting",
     )
 
-    def __init__(self, owner: SequenceOwner, id: int | str, after: "LiveSequence | None") -> None:
+    def __init__(self, owner: SequenceOwner, id: int | str, before: "LiveSequence | None") -> None:
         self._owner = owner
         self.id = id
-        self._after = after
+        self.before = before
+        self.follower: LiveSequence | None = None
+        if before is not None:
+            before.follower = self
         self.waiting: deque[InferRequest] = deque()
         self.running: InferRequest | None = None
         self.lane: Lane | None = None
         self.slot = 0
         self.state: SequenceState | None = None
-        self.is_ready = self.is_again = self.is_closed = self.is_over = False
+        self.is_ready = self.is_again = self.is_closed = False
         self.ready_ns = 0
         self.end_reason = ""
         self.expires_ns = 0
 
-    @property
-    def forerunner(self) -> "LiveSequence | None":
-        """The last sequence of the same id before it that is not over yet: until then it waits in the backlog."""
-        while self._after is not None and self._after.is_over:
-            self._after = self._after._after
-        return self._after
+    def leave(self) -> None:
+        """It is over: its follower follows the one before it."""
+        if self.before is not None:
+            self.before.follower = self.follower
+        if self.follower is not None:
+            self.follower.before = self.before
 
     def make_ready(self, now_ns: int, states: "StateStore | None") -> None:
         """Its first waiting request may be executed now; with its state, which is new where a sequence starts."""

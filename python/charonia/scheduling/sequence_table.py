@@ -146,12 +146,13 @@ class SequenceTable:
     def _remove(self, sequence: LiveSequence) -> None:
         """Nothing of it waits or is executed, and nothing more of it will be: its state goes, its slot is free."""
         self.count -= 1
-        sequence.is_over = True
-        if self._newest.get(sequence.id) is sequence:
-            if (forerunner := sequence.forerunner) is not None:
-                self._newest[sequence.id] = forerunner
-            else:
-                del self._newest[sequence.id]
+        sequence.leave()
+        if sequence.follower is not None:
+            self.backlog.line_up(sequence.follower)
+        elif sequence.before is not None:
+            self._newest[sequence.id] = sequence.before
+        else:
+            del self._newest[sequence.id]
         sequence.state = None
         self.idle.discard(sequence)
         self.backlog.discard(sequence)

@@ -1,6 +1,7 @@
 """Sequences begin, wait for a slot, go on and end: by a last request, by idling, by cancellation, with an instance."""
 
 import threading
+import weakref
 
 import pytest
 
@@ -407,3 +408,23 @@ def test_whoever_is_told_may_ask_again():
     request.channel = Impatient()
     request.cancel()
     assert world.scheduler.pending_count == 1
+
+
+def test_thousands_of_sequences_of_one_id_do_not_slow_one_another(narrow):
+    """Each waits for the one before it; nobody looks through all of them for every request."""
+    for _ in range(5000):
+        narrow.enqueue(7, BOTH)
+    for _ in range(5000):
+        assert narrow.run() == [(7, 1, 1)]
+    assert narrow.scheduler.sequence_count == 0
+
+
+def test_cancelled_sequences_leave_nothing_behind_one_that_waits(narrow):
+    narrow.enqueue(1, START)
+    narrow.enqueue(2, START)
+    gone = [weakref.ref(narrow.enqueue(number, START, timeout_us=10**9)) for number in range(3, 1000)]
+    for reference in gone:
+        reference().cancel()
+    narrow.channel.replies.clear()
+    narrow.refused.clear()
+    assert sum(reference() is not None for reference in gone) < 100
