@@ -1,8 +1,8 @@
 """Are a model's outputs what its configuration says? The same name, datatype and shape are looked at once.
 
-A name, a datatype or a number of dimensions that differs is an error, but for dimensions of size 1. Dims of other sizes are told in the log and
-passed on, as in Triton, which looks at none of this: the answer carries the real shape. Where a `reshape` counts on
-them they are an error too. An output without elements (`np.array([])`, which is FP64) may have any datatype and any
+A name, a datatype or a number of dimensions that differs is an error. Dims of other sizes, and dimensions of size 1
+that are too many or missing, are told in the log and passed on, as in Triton, which looks at none of this: the answer
+carries the real shape. Where a `reshape` counts on them they are an error too. An output without elements (`np.array([])`, which is FP64) may have any datatype and any
 number of dimensions: nothing in it can be wrong.
 """
 
@@ -65,8 +65,8 @@ class OutputCheck:
             return f"{label} with datatype {datatype}, its configuration says {wanted}"
         full = (-1, *dims) if self._batched else dims
         if not _matches(shape, full):
-            same_rank = len(shape) == len(full) or _matches(_without_ones(shape), _without_ones(full))
-            if not (same_rank or empty) or name in self._reshaped:
+            close = len(shape) == len(full) or empty or _same_but_for_ones(shape, full)
+            if not close or name in self._reshaped:
                 return f"{label} with shape {list(shape)}, its configuration says {list(full)}"
             self._notes.tell_shape(name, shape, full)
         if differs:
@@ -75,8 +75,15 @@ class OutputCheck:
         return None
 
 
-def _without_ones(shape: Shape) -> Shape:
-    return tuple([dim for dim in shape if dim != 1])
+def _same_but_for_ones(shape: Shape, dims: Shape) -> bool:
+    """Whether dimensions of size 1 are all that one has and the other has not."""
+    if not shape or not dims:
+        return all(size == 1 for size in shape) and all(dim in (-1, 1) for dim in dims)
+    return (
+        (dims[0] in (-1, shape[0]) and _same_but_for_ones(shape[1:], dims[1:]))
+        or (shape[0] == 1 and _same_but_for_ones(shape[1:], dims))
+        or (dims[0] in (-1, 1) and _same_but_for_ones(shape, dims[1:]))
+    )
 
 
 def _matches(shape: Shape, dims: Shape) -> bool:

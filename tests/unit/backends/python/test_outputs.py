@@ -1,6 +1,7 @@
 """Outputs of other dims than configured: passed on and told of, unless something counts on the dims."""
 
 import numpy as np
+import pytest
 
 from charonia.backends.python.notes import OutputNotes
 from charonia.backends.python.outputs import OutputCheck
@@ -45,3 +46,23 @@ def test_an_output_without_elements_has_no_wrong_ones(serve, workshop):
 def test_a_reshape_counts_on_dims_without_elements_too():
     check = OutputCheck("m", [OutputSpec("Y", "FP32", (6,), (2, 3))], False, OutputNotes("m", SilentLog()))
     assert "with shape [0]" in (check.problem("Y", "FP32", (0,)) or "")
+
+
+@pytest.mark.parametrize(
+    ("dims", "shape", "right"),
+    [
+        ((1,), (4,), True),
+        ((1,), (1,), True),
+        ((4,), (4,), True),
+        ((), (3, 1), True),
+        ((2, 1, 3), (5, 2, 3), True),
+        ((-1,), (5,), True),
+        ((2,), (4,), False),
+        ((2, 3), (5, 3, 2), True),  # the same number of dimensions: of other sizes, as ever
+        ((2, 3), (5, 6), False),
+    ],
+)
+def test_dimensions_of_size_1_may_be_missing_or_too_many(dims, shape, right):
+    check = OutputCheck("m", [OutputSpec("Y", "FP32", dims)], True, OutputNotes("m", SilentLog()))
+    problem = check.problem("Y", "FP32", shape)
+    assert (problem is None) == right, problem

@@ -113,12 +113,14 @@ class InferenceResponseSender:
             was_awaited, self._closed = self._is_awaited, True
         return was_awaited
 
-    def _fail(self, text: str) -> None:
-        """End the request with an error, if it has not ended."""
+    def _fail(self, text: str) -> bool:
+        """End the request with an error. False when it has ended already."""
         with self._lock:
-            if self._is_awaited:
+            was_awaited = self._is_awaited
+            if was_awaited:
                 self._runtime.send(self, InferenceResponse(error=TritonError(text)), True)
             self._closed = True
+        return was_awaited
 
     def __del__(self) -> None:
         if self._is_awaited:
@@ -159,13 +161,14 @@ def outcomes(
 def failed(requests: Sequence[InferenceRequest], text: str, decoupled: bool) -> list[Outcome]:
     """What becomes of each request after `execute` has raised: an error for those that are not answered to the end.
 
-    In decoupled models it is sent here, so that it comes behind the responses that were sent before.
+    In decoupled models it is sent here, so that it comes behind the responses that were sent before. Where nobody waits
+    for it, it goes to the log, where answers with errors are told too.
     """
-    if decoupled:
-        for request in requests:
-            request.get_response_sender()._fail(text)
-        return [SENT] * len(requests)
-    return [TritonError(text) if request.get_response_sender()._close() else SENT for request in requests]
+    senders = [request.get_response_sender() for request in requests]
+    told = [sender._fail(text) if decoupled else sender._close() for sender in senders]
+    if requests and not any(told):
+        requests[0]._runtime.log(ERROR, text, "model.py", 0)
+    return [TritonError(text) if waits and not decoupled else SENT for waits in told]
 
 
 def dropped_error(decoupled: bool) -> TritonError:
@@ -187,7 +190,10 @@ def _outcome(request: InferenceRequest, response: Any, sentence: Callable[[str],
         what = "no response (None)" if response is None else f"{type(response).__name__}, not an InferenceResponse,"
         return TritonError(sentence(f"execute returned {what} for the request"))
     if _is_rescheduled(request):
-        text = "execute returned a response for a request that is to be rescheduled; it must return None"
+        text = (
+            "Expected a None object in the execute function return list for reschduled request, "  # Triton's spelling
+            f"found {type(response).__name__}: it is executed again, and answered then"
+        )
         return TritonError(sentence(text))
     if request._sender is not None and not request._sender._close():
         text = "execute returned a response for a request that its response sender has answered already: it is dropped"
