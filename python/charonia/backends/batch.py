@@ -131,6 +131,8 @@ class ExecutingBatch:
             statistics.record_later(stamps, final)
         if statistics.first_responses is not None:
             statistics.record_responses(replies, end_ns)
+        if statistics.responses is not None:
+            statistics.record_streamed(start_ns, end_ns, replies)
 
     def hold(self) -> None:
         self._ready = threading.Event()

@@ -7,7 +7,9 @@ from charonia.control.protocols import Models, VersionView
 from charonia.core.errors import CharoniaError
 from charonia.core.request import ANY_VERSION
 from charonia.core.text import shown
-from charonia.observe.statistics import BatchStatistics, Duration, ModelStatistics
+from charonia.observe.durations import Duration
+from charonia.observe.responses import RESPONSE_COUNTERS, ResponseStatistics
+from charonia.observe.statistics import BatchStatistics, ModelStatistics
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,11 @@ class BatchRecord:
 
 @dataclass(frozen=True, slots=True)
 class StatisticsRecord:
-    """The counters of one model version at one moment. `inference` has the protocol's names and order."""
+    """The counters of one model version at one moment. `inference` has the protocol's names and order.
+
+    Attributes:
+        responses: of decoupled models, by the index of the response in its request; the protocol's names and order.
+    """
 
     name: str
     version: str
@@ -37,6 +43,7 @@ class StatisticsRecord:
     execution_count: int
     inference: dict[str, DurationRecord]
     batches: tuple[BatchRecord, ...]
+    responses: dict[int, dict[str, DurationRecord]]
 
 
 class Statistics:
@@ -84,6 +91,7 @@ def _record(view: VersionView) -> StatisticsRecord:
                 "cache_miss": _duration(counted.cache_miss),
             },
             tuple(_batch(size, counted.batches[size]) for size in sorted(counted.batches)),
+            _responses(counted.responses),
         )
 
 
@@ -95,6 +103,15 @@ def _counted(view: VersionView) -> ModelStatistics:
     for part in (view.statistics, *view.gpu_statistics.values()):
         counted.add(part)
     return counted
+
+
+def _responses(counted: ResponseStatistics | None) -> dict[int, dict[str, DurationRecord]]:
+    if counted is None:
+        return {}
+    return {
+        index: {name: _duration(getattr(counters, name)) for name in RESPONSE_COUNTERS}
+        for index, counters in sorted(counted.by_index.items())
+    }
 
 
 def _batch(size: int, batch: BatchStatistics) -> BatchRecord:

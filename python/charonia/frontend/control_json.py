@@ -50,7 +50,10 @@ def _record(record: StatisticsRecord) -> object:
         "inference_count": record.inference_count,
         "execution_count": record.execution_count,
         "inference_stats": {name: _duration(duration) for name, duration in record.inference.items()},
-        "response_stats": {},
+        "response_stats": {
+            str(index): {name: _duration(duration) for name, duration in durations.items()}
+            for index, durations in record.responses.items()
+        },
         "batch_stats": [_batch(batch) for batch in record.batches],
         "memory_usage": [],
     }

@@ -58,7 +58,12 @@ def _record(record: StatisticsRecord) -> schema.ModelStatistics:
         execution_count=record.execution_count,
         inference_stats=schema.InferStatistics(**durations),
         batch_stats=[_batch(batch) for batch in record.batches],
+        response_stats={str(index): _response(durations) for index, durations in record.responses.items()},
     )
+
+
+def _response(durations: dict[str, DurationRecord]) -> schema.InferResponseStatistics:
+    return schema.InferResponseStatistics(**{name: _duration(duration) for name, duration in durations.items()})
 
 
 def _batch(batch: BatchRecord) -> schema.InferBatchStatistics:

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 
 from charonia.core.errors import CharoniaError, FailureReason
 from charonia.core.request import InferRequest, Reply
+from charonia.observe.durations import Duration
 from charonia.observe.first_response import FirstResponses, bounds_of
 from charonia.observe.metrics_config import MetricsOptions
+from charonia.observe.responses import ResponseStatistics
 from charonia.observe.stamps import Stamps
 from charonia.observe.summaries import LatencySummaries
 
@@ -23,18 +25,6 @@ if TYPE_CHECKING:
 # From the cost of one cheap request (0.1 ms) to a slow generation (60 s), about two a decade.
 LATENCY_BOUNDS_S = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60)
 _BOUNDS_NS = tuple(int(bound * 1e9) for bound in LATENCY_BOUNDS_S)
-
-
-@dataclass(slots=True)
-class Duration:
-    """How often, and how long in all."""
-
-    count: int = 0
-    ns: int = 0
-
-    def add(self, count: int, ns: int) -> None:
-        self.count += count
-        self.ns += ns
 
 
 @dataclass(slots=True)
@@ -77,14 +67,19 @@ class ModelStatistics:
 
     Args:
         summaries, first_responses: None where nobody asked for them.
+        responses: None for models that are not decoupled.
     """
 
     def __init__(
-        self, summaries: LatencySummaries | None = None, first_responses: FirstResponses | None = None
+        self,
+        summaries: LatencySummaries | None = None,
+        first_responses: FirstResponses | None = None,
+        responses: ResponseStatistics | None = None,
     ) -> None:
         self.lock = threading.Lock()
         self.summaries = summaries
         self.first_responses = first_responses
+        self.responses = responses
         self.inference_count = 0
         self.execution_count = 0
         self.last_inference_ms = 0
@@ -124,6 +119,16 @@ class ModelStatistics:
         if self.first_responses is not None:
             with self.lock:
                 self.first_responses.record(replies, now_ns)
+
+    def record_streamed(self, start_ns: int, now_ns: int, replies: Sequence[Reply]) -> None:
+        """These replies of a batch leave now, final or not. Need not be called where there is no `responses`.
+
+        Args:
+            start_ns: when the execution of the batch began.
+        """
+        if self.responses is not None:
+            with self.lock:
+                self.responses.record(replies, start_ns, now_ns)
 
     def _add_replies(self, stamps: Stamps, replies: Sequence[Reply]) -> None:
         """Successes add their durations; errors count as failures."""
@@ -180,6 +185,9 @@ class ModelStatistics:
                 self.failures[reason] += count
             for rows, batch in other.batches.items():
                 self.batches.setdefault(rows, BatchStatistics()).merge(batch)
+            if other.responses is not None:
+                self.responses = self.responses or ResponseStatistics()
+                self.responses.merge(other.responses)
 
 
 _DURATIONS = (
@@ -199,6 +207,7 @@ def new_statistics(options: MetricsOptions, config: "ModelConfig") -> ModelStati
     return ModelStatistics(
         LatencySummaries() if options.summary_latencies else None,
         FirstResponses(bounds_of(config)) if options.histogram_latencies else None,
+        ResponseStatistics() if config.model_transaction_policy.decoupled else None,
     )
 
 

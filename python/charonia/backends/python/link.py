@@ -65,7 +65,8 @@ class Link:
             self._send(batch, first)
             frame = self._work.receive()
             self._work.send_notices()
-            batch.outputs_ready()
+            if frame.meta[0] or frame.meta[2]:  # what senders answer is computed later
+                batch.outputs_ready()
             answered = self._answers.deliver(batch, frame.meta, frame.payload)
             self._inputs.release(frame.meta[3])
         except wire.LinkClosed:
