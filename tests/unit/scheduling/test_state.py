@@ -181,26 +181,39 @@ def test_sequences_have_nothing_in_common() -> None:
     assert arrays(states.new_sequence())["in"].tolist() == [0, 0]
 
 
-def test_memory_that_is_lent_or_shared_with_a_batch_is_copied() -> None:
+def test_memory_that_is_lent_is_copied() -> None:
     sequence = store(ONE % "").new_sequence()
     lent = np.array([1, 2], np.float32)
     sequence.keep([Tensor.from_numpy("out", lent)])
     lent[:] = 9
     assert arrays(sequence)["in"].tolist() == [1, 2]
-    batch = np.arange(64, dtype=np.float32)
-    for part in (batch[2:4], memoryview(batch)[2:4], memoryview(batch.tobytes())[8:16]):
-        sequence.keep([Tensor("out", "FP32", (2,), HostBuffer(part, 8, owned=True))])
-        kept = sequence.inputs()["in"]
-        assert kept.numpy().tolist() == [2, 3]
-        assert kept.buffer.host() is not part
-        assert len(kept.buffer.host()) == 8
 
 
-@pytest.mark.parametrize("whole", [np.array([1, 2], np.float32), np.array([1, 2], np.float32).tobytes()])
-def test_memory_of_its_own_is_kept_without_a_copy(whole: Any) -> None:
-    sequence = store(ONE % "").new_sequence()
-    sequence.keep([Tensor("out", "FP32", (2,), HostBuffer(whole, 8, owned=True))])
-    assert sequence.inputs()["in"].buffer.host() is whole
+def large(part: Any) -> HostBuffer:
+    """The buffer that is kept of 5000 numbers in `part`."""
+    sequence = store((ONE % "").replace("[ 2 ]", "[ 5000 ]")).new_sequence()
+    sequence.keep([Tensor("out", "FP32", (5000,), HostBuffer(part, 20_000, owned=True))])
+    kept = sequence.inputs()["in"]
+    assert kept.numpy()[:2].tolist() == [2, 3]
+    assert isinstance(kept.buffer, HostBuffer)
+    return kept.buffer
+
+
+BATCH = np.arange(10_000, dtype=np.float32)
+
+
+@pytest.mark.parametrize(
+    "part", [BATCH[2:5002], memoryview(BATCH)[2:5002], memoryview(BATCH.tobytes())[8:20_008]], ids=type
+)
+def test_a_part_of_a_batch_is_copied(part: Any) -> None:
+    kept = large(part).host()
+    assert kept is not part
+    assert len(kept) == 20_000
+
+
+@pytest.mark.parametrize("whole", [BATCH[2:5002].copy(), BATCH[2:5002].tobytes()], ids=type)
+def test_large_memory_of_its_own_is_kept_without_a_copy(whole: Any) -> None:
+    assert large(whole).host() is whole
 
 
 def test_a_state_on_a_device_stays_there() -> None:
