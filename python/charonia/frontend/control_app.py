@@ -85,7 +85,8 @@ class ControlApp(RoutedApp):
         super().__init__([*self._routes(), metrics], NotFound())
 
     def _routes(self) -> list[Route]:
-        routes = [
+        routes = self._generate_routes()  # first: the others are asked for by the minute, these by the millisecond
+        routes += [
             self._route("/v2", GET=self._server_metadata),
             self._route("/v2/health/live", GET=self._live),
             self._route("/v2/health/ready", GET=self._ready),
@@ -106,6 +107,10 @@ class ControlApp(RoutedApp):
             routes += self._shared_memory_routes(f"/v2/{kind}sharedmemory", self._absent(feature))
         return routes
 
+    def _generate_routes(self) -> list[Route]:
+        actions = {"generate": self._generate.one, "generate_stream": self._generate.stream}
+        return [self._route(f"{form}/{name}", POST=action) for form in _MODEL_FORMS for name, action in actions.items()]
+
     def _model_routes(self, form: str) -> list[Route]:
         return [
             self._route(form, GET=self._model_metadata),
@@ -113,8 +118,6 @@ class ControlApp(RoutedApp):
             self._route(f"{form}/config", GET=self._config),
             self._route(f"{form}/stats", GET=self._statistics),
             self._route(f"{form}/infer", POST=_infer_elsewhere),
-            self._route(f"{form}/generate", POST=self._generate.one),
-            self._route(f"{form}/generate_stream", POST=self._generate.stream),
         ]
 
     def _shared_memory_routes(self, prefix: str, action: Action) -> list[Route]:

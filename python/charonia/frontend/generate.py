@@ -163,10 +163,10 @@ class _Answer:
     async def _send(self, send: Send) -> None:
         raise NotImplementedError
 
-    async def _start(self, send: Send, status: int) -> None:
+    async def _start(self, send: Send, status: int, first: bytes) -> None:
         headers = [(b"content-type", self.content_type)]
         await send({"type": "http.response.start", "status": status, "headers": headers})
-        await _piece(send, b"")  # the head goes out with it
+        await _piece(send, first)
 
     async def _written(self, reply: Reply) -> bytes:
         nbytes = sum(tensor.buffer.nbytes for tensor in reply.outputs)
@@ -188,8 +188,7 @@ class OneAnswer(_Answer):
             status, body = _OK, await self._only_response()
         except CharoniaError as error:
             status, body = self._status(error), error_json(error)
-        await self._start(send, status)
-        await _piece(send, body)
+        await self._start(send, status, body)
 
     async def _only_response(self) -> bytes:
         body = None
@@ -220,12 +219,11 @@ class EventStream(_Answer):
         started = False
         while (reply := await self._conversation.next()) is not None:
             for status, text in await self._events(reply):
-                if not started:
-                    await self._start(send, status)
-                    started = True
-                await _piece(send, b"data: %b\n\n" % _in_one_line(text))
+                event = b"data: %b\n\n" % _in_one_line(text)
+                await (_piece(send, event) if started else self._start(send, status, event))
+                started = True
         if not started:
-            await self._start(send, _OK)
+            await self._start(send, _OK, b"")
 
     async def _events(self, reply: Reply) -> list[tuple[int, bytes]]:
         """(status of the answer if this is its first event, the event's JSON) of each event."""

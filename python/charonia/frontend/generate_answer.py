@@ -35,8 +35,7 @@ class AnswerWriter:
         Raises:
             InvalidArgumentError: an output is too large for JSON.
         """
-        whole = reply.final or not self._holds_back
-        return self._object(reply.parameters, {each.name: self._value(each, whole) for each in reply.outputs})
+        return self._object(reply.parameters, {each.name: self._value(each, reply.final) for each in reply.outputs})
 
     def rest(self) -> bytes | None:
         """What is left of outputs that ended inside a character, as a last response; None where none did."""
@@ -51,19 +50,21 @@ class AnswerWriter:
             own["id"] = request.id
         return dump(dict(sorted({**parameters, **outputs, **own}.items())))
 
-    def _value(self, tensor: Tensor, whole: bool) -> Any:
+    def _value(self, tensor: Tensor, final: bool) -> Any:
         if tensor.buffer.nbytes > self._max_bytes:
             raise InvalidArgumentError(
                 f"output '{tensor.name}' of model '{self._request.model_name}' has {tensor.buffer.nbytes} bytes, at "
                 f"most {self._max_bytes} can be answered as JSON: ask for it by infer, in binary"
             )
-        return _plain(self._texts(tensor, whole) if tensor.datatype == BYTES else _numbers(tensor))
+        return _plain(self._texts(tensor, final) if tensor.datatype == BYTES else _numbers(tensor))
 
-    def _texts(self, tensor: Tensor, whole: bool) -> list[str]:
+    def _texts(self, tensor: Tensor, final: bool) -> list[str]:
         elements = split_bytes(tensor.buffer.host())
+        if not self._holds_back:
+            return [each.decode("utf-8", "replace") for each in elements]
         decoders = self._decoders.setdefault(tensor.name, [])
         decoders += [_Decoder("replace") for _ in range(len(elements) - len(decoders))]
-        return [decoder.decode(each, whole) for decoder, each in zip(decoders, elements, strict=False)]
+        return [decoder.decode(each, final) for decoder, each in zip(decoders, elements, strict=False)]
 
 
 def error_json(error: CharoniaError) -> bytes:

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote_to_bytes
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -109,7 +109,7 @@ class Endpoint:
             response.headers["allow"] = self._allow
             return response
         try:
-            body = await Request(scope, receive).body()
+            body = await _body(receive)
             return await action(Ask({name: _decoded(value) for name, value in parameters.items()}, body))
         except CharoniaError as error:
             return error_answer(self._status_of(error.code), str(error))
@@ -117,6 +117,19 @@ class Endpoint:
             where = f"{scope['method']} {scope['path']}"
             self._log.error(f"{where} failed by a fault of the server: {traceback.format_exc()}")
             return error_answer(INTERNAL_SERVER_ERROR, f"{where} failed by a fault of the server: {error!r}")
+
+
+async def _body(receive: Receive) -> bytes:
+    """The whole body. Not by starlette's Request, which takes ten times as long for a body that comes in one piece."""
+    pieces: list[bytes] = []
+    more = True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        pieces.append(message.get("body", b""))
+        more = message.get("more_body", False)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 def _decoded(segment: str) -> str:
