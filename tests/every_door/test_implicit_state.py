@@ -75,6 +75,9 @@ def lay_out(repository):
             model = onnx_models.accumulator(first=["N"] if size else [])
             write(repository, f"sum_{name}_{size}", SUM % (size, "", f"{strategy} {CONTROLS}", ""), model)
         write(repository, f"cache_{name}", CACHE % strategy, onnx_models.streaming_cache())
+        flags = "dims: [ 1 ] use_same_buffer_for_input_output: true use_growable_memory: true"
+        growable = CACHE.replace("dims: [ -1 ]", flags) % strategy
+        write(repository, f"growable_{name}", growable, onnx_models.streaming_cache())
         for form in ("isolated", "inline"):
             config = (
                 SUM % (8, "", strategy, "") + f'parameters {{ key: "execution" value {{ string_value: "{form}" }} }}'
@@ -138,9 +141,10 @@ def test_a_sequence_that_starts_again_has_forgotten(sequence, model):
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_two_states_of_which_one_grows(sequence, clients, strategy):
+@pytest.mark.parametrize("model", ["cache", "growable"])
+def test_two_states_of_which_one_grows(sequence, clients, model, strategy):
     """Sequences of other lengths can't share a batch, and don't disturb one another."""
-    sends = [sequence(f"cache_{strategy}", name="audio", output="seen", dtype=np.float16) for _ in range(4)]
+    sends = [sequence(f"{model}_{strategy}", name="audio", output="seen", dtype=np.float16) for _ in range(4)]
     sends[0](50, start=True)  # the only one that is a request ahead
     for step in range(1, 5):
         futures = [clients.submit(send, step, step == 1 and send is not sends[0], step == 4) for send in sends]
