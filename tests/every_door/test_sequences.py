@@ -70,6 +70,48 @@ CODE = """
             facts = [total, int(given(request, "START")), int(given(request, "END")), place]
             return pb_utils.InferenceResponse([pb_utils.Tensor("OUT", np.array([facts], np.int64))])
 """
+# Executes each request as often as IN says. OUT is how often it was, how often that began, and with how many others.
+ITERATIVE = """
+    max_batch_size: 4
+    input [ {{ name: "IN" data_type: TYPE_INT32 dims: [ 1 ] }} ]
+    output [ {{ name: "OUT" data_type: TYPE_INT64 dims: [ 3 ] }} ]
+    parameters {{ key: "execution" value {{ string_value: "{form}" }} }}
+    sequence_batching {{
+      iterative_sequence: true
+      {strategy}
+      control_input {{ name: "START" control {{ kind: CONTROL_SEQUENCE_START int32_false_true: [ 0, 1 ] }} }}
+      control_input {{ name: "READY" control {{ kind: CONTROL_SEQUENCE_READY int32_false_true: [ 0, 1 ] }} }}
+    }}
+"""
+COUNTING = """
+    import numpy as np
+    import triton_python_backend_utils as pb_utils
+
+    def given(request, name):
+        return pb_utils.get_input_tensor_by_name(request, name).as_numpy().ravel()[0]
+
+    class TritonPythonModel:
+        def initialize(self, args):
+            self.turns = {}
+
+        def execute(self, requests):
+            return [self.one(request) for request in requests]
+
+        def one(self, request):
+            if not given(request, "READY"):
+                return self.answer([0, 0])
+            key = request.correlation_id()
+            turns, starts = self.turns.pop(key, (0, 0))
+            turns, starts = turns + 1, starts + given(request, "START")
+            if turns < given(request, "IN"):
+                self.turns[key] = turns, starts
+                request.set_release_flags(pb_utils.TRITONSERVER_REQUEST_RELEASE_RESCHEDULE)
+                return None
+            return self.answer([turns, starts])
+
+        def answer(self, facts):
+            return pb_utils.InferenceResponse([pb_utils.Tensor("OUT", np.array([[*facts, len(self.turns)]], np.int64))])
+"""
 FORMS = ("inline", "isolated")
 STRATEGIES = {"direct": "direct { }", "oldest": "oldest { max_candidate_sequences: 4 }"}
 MODELS = [f"{form}_{strategy}" for form in FORMS for strategy in STRATEGIES]
@@ -86,6 +128,8 @@ def lay_out(repository):
     for form in FORMS:
         for name, strategy in STRATEGIES.items():
             write(repository, f"{form}_{name}", form=form, strategy=strategy)
+            config = ITERATIVE.format(form=form, strategy=strategy)
+            write_python_model(repository, f"iterative_{form}_{name}", config, COUNTING)
         write(repository, f"{form}_two", form=form, instances=2, rows=2)
     for datatype in ("UINT64", "INT64", "UINT32", "INT32", "STRING"):
         write(repository, f"id_{datatype}", id=datatype)
@@ -245,13 +289,13 @@ def test_more_sequences_on_one_stream_than_slots(server, model):
     answers, keys = queue.Queue(), [next(_ids) for _ in range(6)]
     with grpcclient.InferenceServerClient(f"127.0.0.1:{server.ports['grpc']}") as client:
         client.start_stream(lambda result, error: answers.put((result, error)))
-        for turn in range(40):
+        for turn in range(100):
             for key in keys:
                 tensor = grpcclient.InferInput("IN", [1, 1], "INT32")
                 tensor.set_data_from_numpy(np.array([[1]], np.int32))
-                flags = {"sequence_start": turn == 0, "sequence_end": turn == 39}
+                flags = {"sequence_start": turn == 0, "sequence_end": turn == 99}
                 client.async_stream_infer(model, [tensor], sequence_id=key, **flags)
-        for turn in range(1, 41):
+        for turn in range(1, 101):
             for _ in keys:
                 result, error = answers.get(timeout=PATIENCE_S)
                 assert error is None
@@ -276,6 +320,23 @@ def test_a_cancelled_request_ends_its_sequence(gated, strategy):
     assert value_of(inside) == 1
     assert value_of(other) == 9
     watched.wait_for_none()
+
+
+@pytest.mark.parametrize("model", [f"iterative_{model}" for model in MODELS])
+def test_a_request_is_executed_again_and_again(door, model):
+    for turns in (1, 2, 5):
+        assert door.infer(model, {"IN": np.array([[turns]], np.int32)})["OUT"].ravel().tolist() == [turns, 1, 0]
+
+
+@pytest.mark.parametrize("model", [f"iterative_{model}" for model in MODELS])
+def test_turns_of_many_requests_side_by_side(server, model, clients):
+    handle = server.model(model)
+
+    def one(turns):
+        return handle.infer({"IN": np.array([[turns]], np.int32)})["OUT"].ravel().tolist()[:2]
+
+    assert list(clients.map(one, range(1, 30))) == [[turns, 1] for turns in range(1, 30)]
+    assert count_of(server, model) == 0
 
 
 def test_a_reload_ends_sequences(tmp_path):
