@@ -2,8 +2,8 @@
 
 A name, a datatype or a number of dimensions that differs is an error. Dims of other sizes, and dimensions of size 1
 that are too many or missing, are told in the log and passed on, as in Triton, which looks at none of this: the answer
-carries the real shape. Where a `reshape` counts on them they are an error too. An output without elements (`np.array([])`, which is FP64) may have any datatype and any
-number of dimensions: nothing in it can be wrong.
+carries the real shape. Where a `reshape` counts on them they are an error too. An output without elements
+(`np.array([])`, which is FP64) may have any datatype and any number of dimensions: nothing in it can be wrong.
 """
 
 from collections.abc import Sequence
@@ -65,7 +65,8 @@ class OutputCheck:
             return f"{label} with datatype {datatype}, its configuration says {wanted}"
         full = (-1, *dims) if self._batched else dims
         if not _matches(shape, full):
-            close = len(shape) == len(full) or empty or _same_but_for_ones(shape, full)
+            rest = shape[1:] if self._batched else shape
+            close = len(shape) == len(full) or empty or (bool(shape) and _same_but_for_ones(rest, dims))
             if not close or name in self._reshaped:
                 return f"{label} with shape {list(shape)}, its configuration says {list(full)}"
             self._notes.tell_shape(name, shape, full)

@@ -53,7 +53,7 @@ def test_a_reshape_counts_on_dims_without_elements_too():
     [
         ((1,), (4,), True),
         ((1,), (1,), True),
-        ((4,), (4,), True),
+        ((4,), (4,), False),  # the batch dimension is missing
         ((), (3, 1), True),
         ((2, 1, 3), (5, 2, 3), True),
         ((-1,), (5,), True),
