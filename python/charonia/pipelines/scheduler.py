@@ -58,6 +58,8 @@ class EnsembleScheduler:
         self._limits = [
             InflightLimit(limit, self._submit_all, self._tell_room) for _ in config.ensemble_scheduling.step if limit
         ]
+        if limit:
+            log.info(f"Ensemble model '{self._name}' configured with max_inflight_requests: {limit}")
         self._live: set[Run] = set()
         self._stopped = False
 
