@@ -1,6 +1,7 @@
 """DLPack both ways: with numpy, which stands for every other library, and with what numpy can't do."""
 
 import gc
+import sys
 
 import ml_dtypes
 import numpy as np
@@ -110,3 +111,12 @@ def test_in_a_model(serve):
     """
     for size in (3, 100_000):
         assert serve(code).call(X=np.zeros(size, np.float32))["Y"].tolist() == [1.0] * size
+
+
+def test_a_capsule_holds_its_tensor():
+    tensor = Tensor("X", np.zeros(3, np.float32))
+    before = sys.getrefcount(tensor)
+    capsule = tensor.to_dlpack()
+    assert sys.getrefcount(tensor) == before + 1
+    del capsule
+    assert sys.getrefcount(tensor) == before

@@ -82,8 +82,12 @@ def _end_capsule(capsule: int) -> None:
         _exported.pop(_get_pointer(capsule, _FRESH), None)
 
 
-def export(array: Any, datatype: str) -> Any:
-    """A fresh capsule over the memory of a contiguous array. BF16 arrays are their 16 bits, or ml_dtypes arrays."""
+def export(array: Any, datatype: str, owner: Any = None) -> Any:
+    """A fresh capsule over the memory of a contiguous array. BF16 arrays are their 16 bits, or ml_dtypes arrays.
+
+    Args:
+        owner: held as long as the capsule, or what is made of it: models count the references to their tensors.
+    """
     shape = (ctypes.c_int64 * max(array.ndim, 1))(*array.shape)
     managed = _ManagedTensor()
     tensor = managed.dl_tensor
@@ -95,7 +99,7 @@ def export(array: Any, datatype: str) -> Any:
     tensor.shape = ctypes.cast(shape, ctypes.POINTER(ctypes.c_int64))
     managed.deleter = _delete
     address = ctypes.addressof(managed)
-    _exported[address] = (managed, shape, array)
+    _exported[address] = (managed, shape, array, owner)
     return _api.PyCapsule_New(address, _FRESH, _end_capsule)
 
 

@@ -81,7 +81,7 @@ class Tensor:
         """A DLPack capsule over the same memory. Raises TritonModelException for BYTES."""
         from . import dlpack
 
-        return dlpack.export(self._numeric("to_dlpack"), self._datatype)
+        return dlpack.export(self._numeric("to_dlpack"), self._datatype, self)
 
     def __dlpack__(self, *, stream: Any = None, **_: Any) -> Any:
         return self.to_dlpack()
