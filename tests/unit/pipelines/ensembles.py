@@ -109,9 +109,9 @@ class Ensemble:
         self.scheduler.enqueue(request)
         return request
 
-    def next(self, model=None):
-        """The oldest request that waits (for `model`); the test answers it."""
-        request = next(each for each in self.asked if model in (None, each.model_name))
+    def next(self, what=None):
+        """The oldest request that waits (for the model of this name), or this one; the test answers it."""
+        request = next(each for each in self.asked if what in (None, each.model_name, each))
         self.asked.remove(request)
         return request
 
@@ -134,8 +134,8 @@ class Ensemble:
         request.settle()
         request.channel.send((Reply(request, has_response=False),))
 
-    def fail(self, error, model=None):
-        request = self.next(model)
+    def fail(self, error, what=None):
+        request = self.next(what)
         request.settle()
         request.channel.send((Reply(request, error=error),))
         return request
