@@ -9,7 +9,7 @@ import pytest
 from tests.every_door.doors import RefusedError
 from tests.every_door.stream_doors import STREAM_DOORS
 from tests.models.gated import PATIENCE_S
-from tests.models.repository import write_python_model
+from tests.models.repository import write_config, write_python_model
 
 FORMS = ("isolated", "inline")
 CONFIG = """
@@ -96,6 +96,27 @@ class TritonPythonModel:
             return pb_utils.InferenceResponse(error=pb_utils.TritonError("no", pb_utils.TritonError.INVALID_ARG))
         return pb_utils.InferenceResponse([pb_utils.Tensor("TEXT", words), pb_utils.Tensor("COUNT", np.array([1]))])
 """
+ENSEMBLE = """
+platform: "ensemble"
+input { name: "WORDS" data_type: TYPE_STRING dims: [ -1 ] }
+output { name: "TEXT" data_type: TYPE_STRING dims: [ -1 ] }
+output { name: "COUNT" data_type: TYPE_INT64 dims: [ 1 ] }
+ensemble_scheduling {
+  step {
+    model_name: "plain-%(form)s" model_version: -1
+    input_map { key: "WORDS" value: "WORDS" } output_map { key: "TEXT" value: "passed" }
+  }
+  step {
+    model_name: "speaker-%(form)s" model_version: -1
+    input_map { key: "WORDS" value: "passed" }
+    output_map { key: "TEXT" value: "spoken" } output_map { key: "COUNT" value: "COUNT" }
+  }
+  step {
+    model_name: "plain-%(form)s" model_version: -1
+    input_map { key: "WORDS" value: "spoken" } output_map { key: "TEXT" value: "TEXT" }
+  }
+}
+"""
 
 
 def lay_out(folder):
@@ -103,6 +124,7 @@ def lay_out(folder):
         write_python_model(folder, f"speaker-{form}", CONFIG % ("true", form), SPEAKER)
         write_python_model(folder, f"endless-{form}", CONFIG % ("true", form), UNTIL_CANCELLED)
         write_python_model(folder, f"plain-{form}", CONFIG % ("false", form), PLAIN)
+        (write_config(folder, f"chain-{form}", ENSEMBLE % {"form": form}) / "1").mkdir()
 
 
 @pytest.fixture(params=FORMS)
@@ -155,6 +177,21 @@ def test_an_error_comes_after_the_responses_before_it(stream_door, form, before)
         heard.extend(stream(stream_door, form, *words, "!broken here", end_with_last=True))
     assert said(heard) == [[word] for word in words]
     assert said(stream(stream_door, form, "still", "there")) == [["still"], ["there"]]
+
+
+@pytest.mark.parametrize("count", [1, 3, 50])
+def test_a_stream_flows_through_an_ensemble(stream_door, form, count):
+    words = [f"w{number}" for number in range(count)]
+    answers = list(stream(stream_door, form, *words, model="chain", id="q7"))
+    assert said(answers) == [[word] for word in words]
+    assert [answer["COUNT"] for answer in answers] == [[(1 << 60) + number] for number in range(count)]
+
+
+def test_an_error_in_the_middle_of_an_ensemble(stream_door, form):
+    """It ends the request, also where steps after it are still at work on earlier responses."""
+    with pytest.raises(RefusedError, match="broken here"):
+        list(stream(stream_door, form, "a", "!broken here", model="chain", end_with_last=True))
+    assert said(stream(stream_door, form, "still", "there", model="chain")) == [["still"], ["there"]]
 
 
 def test_a_refused_request(stream_door, form):
