@@ -409,6 +409,28 @@ def test_labels_are_those_of_the_step_that_makes_the_output(serve, repository):
     assert served.version("outer").labels == {"OUTPUT0": ("cow", "pig")}
 
 
+def is_decoupled(served, name):
+    config = served.version(name).config
+    assert config.model_transaction_policy.decoupled is served.version(name).decoupled
+    return served.version(name).decoupled
+
+
+def test_an_ensemble_is_decoupled_as_long_as_a_step_is(serve, repository):
+    """Whatever its own configuration says; also through an ensemble among its steps."""
+    decoupled = "model_transaction_policy { decoupled: true }"
+    add_ensemble(repository, "outer", "ens", more=decoupled)
+    served = serve()
+    load(served, "outer")
+    assert not is_decoupled(served, "outer")
+    repository.add("b", 1, more=decoupled)
+    load(served, "b")
+    assert is_decoupled(served, "ens")
+    assert is_decoupled(served, "outer")
+    repository.add("b", 1)
+    load(served, "b")
+    assert not is_decoupled(served, "outer")
+
+
 def test_what_is_unknown_is_still_unknown(serve):
     served = serve()
     with pytest.raises(NotFoundError, match="failed to load 'nope'"):

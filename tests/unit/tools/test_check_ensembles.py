@@ -92,6 +92,18 @@ def test_the_graph_for_people(diamond: Path, capsys: pytest.CaptureFixture[str])
     ]
 
 
+def test_what_follows_a_decoupled_step_runs_for_each_of_its_responses(
+    diamond: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_config(diamond, "one", IDENTITY + "model_transaction_policy { decoupled: true }")
+    chain = DIAMOND.replace('value: "right" }', 'value: "left" }', 1).rpartition("step {")[0] + "}"
+    write_config(diamond, "all", chain)
+    run_check([str(diamond)], ("all",), load=False, as_json=False, strict=True)
+    shown = capsys.readouterr().out
+    assert "  1. one (step 2): IN → left FP32 [-1, -1]; what follows runs for each of its responses" in shown
+    assert "  2. pair (step 1): left → OUT FP32 [-1, -1]" in shown
+
+
 def test_the_graph_for_machines(diamond: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_check([str(diamond)], ("all",), load=True, as_json=True, strict=True) == 0
     document = json.loads(capsys.readouterr().out)
