@@ -12,6 +12,7 @@ import resource
 import statistics
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -27,7 +28,7 @@ from charonia.backends.python.child.pb_utils import MODULE_NAME, build_module
 from charonia.backends.python.child.tensor import Tensor as ModelTensor
 from charonia.config.schema import ModelConfig
 from charonia.core.errors import CharoniaError
-from charonia.core.request import InferRequest
+from charonia.core.request import InferRequest, Reply
 from charonia.core.tensor import Tensor
 from charonia.testing.requests import KeptReplies
 
@@ -65,6 +66,36 @@ class TritonPythonModel:
             for request in requests
         ]
 """
+STREAM = """
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        for request in requests:
+            sender = request.get_response_sender()
+            for number in range(100):
+                sender.send(pb_utils.InferenceResponse([pb_utils.Tensor("OUTPUT0", np.array([number], np.float32))]))
+            sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+"""
+
+CALLS = """
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        responses = []
+        for request in requests:
+            for _ in range(10):
+                inner = pb_utils.InferenceRequest(
+                    model_name="other", requested_output_names=["OUTPUT0"], inputs=request.inputs()
+                )
+                response = inner.exec()
+            responses.append(pb_utils.InferenceResponse(response.output_tensors()))
+        return responses
+"""
 _INPUT = 'pb_utils.get_input_tensor_by_name(request, "INPUT0").as_numpy()'
 
 
@@ -74,6 +105,8 @@ class CountingBatch:
     def __init__(self, requests: list[InferRequest]) -> None:
         self.requests = requests
         self.answered = 0
+        self.ended = threading.Event()
+        self._open = len(requests)
 
     def inputs_ready(self) -> None: ...
     def outputs_ready(self) -> None: ...
@@ -83,9 +116,30 @@ class CountingBatch:
 
     def respond(self, request: object, outputs: object, parameters: object = None, final: bool = True) -> None:
         self.answered += 1
+        if final:
+            self._end()
 
-    def fail(self, request: InferRequest, error: CharoniaError) -> None:
+    def end(self, request: object) -> None:
+        self._end()
+
+    def fail(self, request: InferRequest, error: CharoniaError, final: bool = True) -> None:
         raise error
+
+    def _end(self) -> None:
+        self._open -= 1
+        if not self._open:
+            self.ended.set()
+
+
+class EchoingModels:
+    """A Submitter that answers every call at once with its own inputs."""
+
+    def submit(self, request: InferRequest) -> None:
+        request.settle()
+        outputs = [
+            Tensor("OUTPUT0", tensor.datatype, tensor.shape, tensor.buffer) for tensor in request.inputs.values()
+        ]
+        request.channel.send((Reply(request, outputs),))
 
 
 def build(folder: Path, code: str, config: ModelConfig, form: str) -> ModelContext:
@@ -93,7 +147,7 @@ def build(folder: Path, code: str, config: ModelConfig, form: str) -> ModelConte
     version.mkdir(parents=True)
     (version / "model.py").write_text(code)
     config.parameters["execution"].string_value = form
-    return ModelContext(config.name, 1, config, folder, version, {}, ServerFacts())
+    return ModelContext(config.name, 1, config, folder, version, {}, ServerFacts(submitter=EchoingModels()))
 
 
 def config(name: str, datatype: str, dims: list[int], tensors: int, max_batch_size: int) -> ModelConfig:
@@ -104,7 +158,10 @@ def config(name: str, datatype: str, dims: list[int], tensors: int, max_batch_si
     return made
 
 
-def measure(label: str, context: ModelContext, inputs: dict[str, np.ndarray], batch_size: int, seconds: float) -> None:
+def measure(
+    label: str, context: ModelContext, inputs: dict[str, np.ndarray], batch_size: int, seconds: float, each: int = 1
+) -> None:
+    """`each`: how many responses (or calls) a request has; figures are for one of them."""
     backend = PythonBackend()
     model = backend.load(context)
     instance = model.create_instance(InstanceSpec("bench_0", "KIND_CPU", "cpu", 1))
@@ -122,10 +179,10 @@ def measure(label: str, context: ModelContext, inputs: dict[str, np.ndarray], ba
     def exchange() -> None:
         batch = CountingBatch(requests)
         instance.start(batch)
-        assert batch.answered == batch_size
+        assert batch.ended.wait(60)
 
     wall, cpu, count = _time(exchange, seconds, _child_pid(instance))
-    _print(label, batch_size, wall, cpu, count)
+    _print(label, batch_size * each, wall, cpu, count)
     instance.close()
     model.close()
     backend.close()
@@ -200,6 +257,12 @@ def main() -> None:
             )
             measure_alone(ADD_SUB, pair, batch_size, options.seconds)
             measure("add/sub FP32[16]", context, pair, batch_size, options.seconds)
+        small = {"INPUT0": row[0]}
+        for label, code, each in (("100 small responses", STREAM, 100), ("10 calls of another model", CALLS, 10)):
+            made = config("m", "TYPE_FP32", [-1], 1, 0)
+            made.model_transaction_policy.decoupled = code is STREAM
+            context = build(Path(folder) / label.replace(" ", "_"), code, made, options.form)
+            measure(label, context, small, 1, options.seconds, each)
         for label, code, inputs, datatype in (
             ("1 M floats, echo", ECHO % _INPUT, large, "TYPE_FP32"),
             ("1 M floats, new array", ECHO % (_INPUT + " * 2"), large, "TYPE_FP32"),

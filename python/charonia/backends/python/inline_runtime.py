@@ -188,6 +188,9 @@ class _InlineCall:
         if not waits:
             listener()
 
+    def attend(self, is_done: Callable[[], bool]) -> None:
+        """There is nothing to read."""
+
     def taken(self, count: int) -> None:
         with self._lock:
             for _ in range(count):

@@ -24,6 +24,9 @@ class Outgoing:
         self.taken_count = 0
         self.cancelled = threading.Event()
 
+    def attend(self, is_done):
+        pass
+
     def taken(self, count):
         self.taken_count += count
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from itertools import count
-from typing import Any
+from typing import Any, Callable
 
 from . import wire
 from .arena import Arena, Region
@@ -36,9 +36,18 @@ class Calls:
     Args:
         inputs: where the inputs of batches lie: those that a blocking call passes on stay there.
         replies: where large outputs of called models lie.
+        attend: see `OutgoingCall`.
     """
 
-    def __init__(self, events: wire.Channel, outputs: Arena, inputs: Region, replies: Region) -> None:
+    def __init__(
+        self,
+        events: wire.Channel,
+        outputs: Arena,
+        inputs: Region,
+        replies: Region,
+        attend: Callable[[Callable[[], bool]], None],
+    ) -> None:
+        self.attend = attend
         self._events = events
         self._outputs = outputs
         self._inputs = inputs
@@ -122,6 +131,9 @@ class _Call:
         self._unreported = 0
         self.is_large = False  # large responses are held back one by one
         self.sink = sink
+
+    def attend(self, is_done: Callable[[], bool]) -> None:
+        self._calls.attend(is_done)
 
     def taken(self, count: int) -> None:
         self._unreported += count

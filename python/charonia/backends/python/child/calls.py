@@ -129,6 +129,8 @@ class _Answer(_Call):
             self._responses.append(response)
 
     def wait(self) -> InferenceResponse:
+        if self._outgoing is not None:
+            self._outgoing.attend(self._is_there)
         with self._changed:
             self._changed.wait_for(self._is_there)
         return self.take()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from itertools import count
-from typing import Any
+from typing import Any, Callable
 
 from . import wire
 from .arena import Arena, Region
@@ -18,13 +18,14 @@ from .runtime import OutgoingCall, ResponseSink
 from .senders import InferenceResponseSender, dropped_error
 
 _LONG = "model."
+_NOBODY = 0  # the number of a call whose answer nobody waits for
 
 
 class ChildRuntime:
     """See `runtime.Runtime`.
 
-    What the server says on this channel is read by the thread that waits for the answer to a call, until something
-    needs a thread that always listens: most models need none.
+    What the server says on this channel is read by a thread that waits for something of it, until more than one wait,
+    or something comes that nobody waits for: from then on a thread always listens. Most models need none.
 
     Attributes:
         released: input blocks to report with responses.
@@ -37,10 +38,11 @@ class ChildRuntime:
         self._events = events
         self._outputs = outputs
         self._responses = Responses(events, outputs, self.released)
-        self._calls = Calls(events, outputs, inputs, replies)
+        self._calls = Calls(events, outputs, inputs, replies, self._attend)
         self._casts: deque[Any] = deque()
         self._unsettled = False  # casts were sent, and maybe not taken yet
-        self._calling = threading.Lock()
+        self._reading = threading.Lock()
+        self._needs_listener = False
         self._listener: threading.Thread | None = None
         self._numbers = count(1)
         self._answers: dict[int, _Answer] = {}
@@ -61,7 +63,8 @@ class ChildRuntime:
             self._responses.reschedule(sender.key)
 
     def infer(self, request: InferenceRequest, decoupled: bool, sink: ResponseSink) -> OutgoingCall:
-        self._listen()
+        if not sink.blocks:
+            self._listen()
         return self._calls.begin(request, decoupled, sink)
 
     def log(self, level: str, message: str, file: str, line: int) -> None:
@@ -117,34 +120,65 @@ class ChildRuntime:
         number = next(self._numbers) & 0xFFFFFFFF
         answer = self._answers[number] = _Answer()
         try:
-            with self._calling:
+            with self._reading:
                 self._flush()
                 self._unsettled = False
                 self._events.send(wire.CALL, number, (operation, arguments))
-                while self._listener is None and answer.frame is None:
+                while not (self._needs_listener or answer.frame):
                     self._take(self._events.receive())
             answer.arrived.wait()
             return answer.frame
         finally:
             del self._answers[number]
 
+    def _attend(self, is_done: Callable[[], bool]) -> None:
+        """See `OutgoingCall`. A second thread that waits can't rely on the first, which stops when it has its own."""
+        if self._needs_listener or not self._reading.acquire(blocking=False):
+            self._listen()
+            return
+        try:
+            while not (self._needs_listener or is_done()):
+                self._take(self._events.receive())
+        except wire.LinkClosed:
+            self._close()
+        finally:
+            self._reading.release()
+
     def _listen(self) -> None:
         """From now on a thread takes what the server says."""
-        if self._listener is None:
-            with self._calling:  # whoever waits for an answer reads it first
-                if self._listener is None:
-                    self._listener = threading.Thread(target=self._run, name="charonia listener", daemon=True)
-                    self._listener.start()
+        if self._listener is not None:
+            return
+        self._needs_listener = True
+        if not self._reading.acquire(blocking=False):
+            self._wake_reader()
+            self._reading.acquire()
+        try:
+            if self._listener is None:
+                self._listener = threading.Thread(target=self._run, name="charonia listener", daemon=True)
+                self._listener.start()
+        finally:
+            self._reading.release()
+
+    def _wake_reader(self) -> None:
+        """Have the server say something."""
+        try:
+            self._events.send(wire.CALL, _NOBODY, ("settle", ()))
+        except wire.LinkClosed:
+            pass
 
     def _run(self) -> None:
         try:
             while True:
                 self._take(self._events.receive())
         except wire.LinkClosed:
-            self._responses.close()
-            self._calls.close()
-            for answer in list(self._answers.values()):
-                answer.arrived.set()
+            self._close()
+
+    def _close(self) -> None:
+        """The server has gone: whoever waits for it need not."""
+        self._responses.close()
+        self._calls.close()
+        for answer in list(self._answers.values()):
+            answer.arrived.set()
 
     def _take(self, frame: wire.Frame) -> None:
         if frame.kind == wire.ROOM:

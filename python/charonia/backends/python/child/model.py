@@ -7,6 +7,7 @@ import threading
 from concurrent.futures import CancelledError
 from typing import Any
 
+from .calls import outside_execute
 from .errors import ModelFailure
 from .failures import describe, where
 from .messages import InferenceRequest
@@ -52,9 +53,10 @@ class Model:
     def initialize(self, args: dict[str, str]) -> None:
         self.decoupled = is_decoupled(args)
         try:
-            self._instance = self._class()
-            if hasattr(self._instance, "initialize"):
-                self._instance.initialize(args)
+            with outside_execute():
+                self._instance = self._class()
+                if hasattr(self._instance, "initialize"):
+                    self._instance.initialize(args)
         except BaseException as error:
             raise ModelFailure(f"initialize failed: {describe(error)}") from None
         self._execute = getattr(self._instance, "execute", None)
@@ -71,6 +73,11 @@ class Model:
                     returned = None
                 else:
                     returned = self._run(returned)
+            if self.decoupled and returned is not None:
+                raise ModelFailure(
+                    f"Python model '{self.name}' is using the decoupled mode and the execute function must return "
+                    f"None. Its responses go by response senders; got {type(returned).__name__}"
+                )
             return outcomes(requests, returned, self.decoupled, self._failure)
         except ModelFailure as failure:
             return failed(requests, self._failure(str(failure)), self.decoupled)
@@ -98,7 +105,8 @@ class Model:
         instance, self._instance = self._instance, None
         try:
             if instance is not None and self._execute is not None and hasattr(instance, "finalize"):
-                instance.finalize()
+                with outside_execute():
+                    instance.finalize()
         except BaseException as error:
             raise ModelFailure(f"finalize failed: {describe(error)}") from None
         finally:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Callable, Protocol
 
 if TYPE_CHECKING:
     from .messages import InferenceRequest
@@ -27,6 +27,10 @@ class ResponseSink(Protocol):
 
 class OutgoingCall(Protocol):
     """A call to another model that is under way. Any thread may use it."""
+
+    def attend(self, is_done: Callable[[], bool]) -> None:
+        """The calling thread has nothing to do until `is_done`: the runtime may use it to read what comes, which saves
+        the way over a thread of its own. May return before."""
 
     def taken(self, count: int) -> None:
         """The reader has taken so many responses: as many more may come. Until then they are held back where they are

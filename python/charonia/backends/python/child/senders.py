@@ -136,11 +136,6 @@ def outcomes(
         sentence: makes what the client is told of what is wrong with one response.
     """
     if decoupled:
-        if returned is not None:
-            raise ModelFailure(
-                "the model is using the decoupled mode and the execute function must return None: its responses go by "
-                f"response senders; got {type(returned).__name__}"
-            )
         return [_fate(request) for request in requests]
     if returned is None:
         returned = [None] * len(requests)
