@@ -41,20 +41,18 @@ class Engine:
     def submit_all(self, requests: Sequence[InferRequest]) -> None:
         first = requests[0]
         place = (first.model_name, first.model_version, first.ancestors, first.takes_stream)
-        if len(requests) > 1 and not all(
-            (each.model_name, each.model_version, each.ancestors, each.takes_stream) == place for each in requests
-        ):
-            for request in requests:
-                self.submit(request)
-            return
-        try:
-            self._find(first).submit_all(requests)
-        except CharoniaError:
-            for request in requests:
-                self.submit(request)  # again, each by itself: a reload came between, or each is told why not
-        except Exception as error:
-            for request in requests:
-                refuse(request, _fault(request, error))
+        if all((each.model_name, each.model_version, each.ancestors, each.takes_stream) == place for each in requests):
+            try:
+                if self._find(first).submit_all(requests):
+                    return
+            except CharoniaError:
+                pass  # a reload came between, or there is no such model: each by itself finds out
+            except Exception as error:
+                for request in requests:
+                    refuse(request, _fault(request, error))
+                return
+        for request in requests:
+            self.submit(request)
 
     def _submit(self, request: InferRequest) -> None:
         model = self._find(request)
