@@ -163,3 +163,17 @@ def test_a_stop_ends_the_longest_warm_up(tmp_path: Path) -> None:
     with pytest.raises(UnavailableError, match=r"the server is stopping \(warmup sample 'w' ran 3 of 4294967295 times"):
         warm_up(instance, config, warmup_samples(config, tmp_path), MonotonicClock(), SilentLog(), stopping)
     assert len(instance.batches) == 3
+
+
+@pytest.mark.parametrize(("more", "shape"), [("max_batch_size: 4", (1, 1)), ("", (1,))])
+def test_controls_and_states_stand_in_the_sample_like_inputs(tmp_path: Path, more: str, shape: tuple[int, ...]) -> None:
+    """They are no inputs of the configuration, and have a batch dimension all the same."""
+    given = "".join(
+        _input(dims="1", datatype=kind, name=name) for name, kind in (("START", "TYPE_INT32"), ("STATE", "TYPE_FP32"))
+    )
+    config = _config("batch_size: 1 " + _input() + given, more=more)
+    (sample,) = warmup_samples(config, tmp_path)
+    assert [(tensor.name, tensor.datatype, tensor.shape) for tensor in sample.inputs[1:]] == [
+        ("START", "INT32", shape),
+        ("STATE", "FP32", shape),
+    ]
