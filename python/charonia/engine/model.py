@@ -236,17 +236,16 @@ class ModelVersion:
             self._count_refusal(request, error)
             raise
 
-    def submit_all(self, requests: Sequence[InferRequest]) -> None:
-        """As `submit` for each of them, but each outcome goes to its request's channel; the calling thread executes
-        some of them itself where an instance is idle and quick.
+    def submit_all(self, requests: Sequence[InferRequest]) -> bool:
+        """As `submit` for each of them, but each outcome goes to its request's channel. The calling thread executes
+        some of them itself where an instance is idle and quick. False where requests are to come one by one: then
+        nothing was done.
 
         Raises:
             RetiredError: all requests are as they were.
         """
         if not isinstance(self.scheduler, QueuedScheduler) or self._order is not None:
-            for request in requests:
-                self._submit_alone(request)
-            return
+            return False
         with self._lock:
             if self._retired:
                 raise self._retired_error()
@@ -259,14 +258,7 @@ class ModelVersion:
         for request, error in refused:
             self._count_refusal(request, error)
             refuse(request, error)
-
-    def _submit_alone(self, request: InferRequest) -> None:
-        try:
-            self.submit(request)
-        except RetiredError:
-            raise
-        except CharoniaError as error:
-            refuse(request, error)
+        return True
 
     def _admit(self, request: InferRequest) -> bool:
         """Complete and check it; what does not fit is refused."""
