@@ -1,0 +1,125 @@
+"""The requests that a process has open: their keys and cancel flags, and rescheduling."""
+
+from collections import deque
+
+import numpy as np
+import pytest
+
+from charonia.backends.python.open_requests import CANCEL_SLOTS, OpenRequests
+from charonia.core.errors import BackendError, UnavailableError, UnsupportedError
+from charonia.testing.batch import KeptBatch, make_batch
+
+X = {"X": np.zeros(1, np.float32)}
+
+
+class KeptFrames:
+    def __init__(self):
+        self.frames = []
+
+    def post(self, kind, correlation, meta):
+        self.frames.append(meta)
+
+
+@pytest.fixture
+def opened():
+    return OpenRequests(memoryview(bytearray(CANCEL_SLOTS)), None, KeptFrames(), deque())
+
+
+def batch_of(count):
+    return make_batch(*[X] * count)
+
+
+def test_a_long_lived_request_keeps_its_flag(opened):
+    long_lived = batch_of(1)
+    key = opened.begin(long_lived)
+    opened.executed(())
+    seen = set()
+    for _ in range(70):
+        first = opened.begin(batch_of(1000))
+        seen.update(key % CANCEL_SLOTS for key in range(first, first + 1000))
+        opened.executed(range(1000))
+    assert key % CANCEL_SLOTS not in seen
+    assert len(opened) == 1
+    long_lived.requests[0].cancel()
+    assert opened._flags[key % CANCEL_SLOTS] == 1
+    assert sum(opened._flags) == 1
+
+
+def test_more_open_requests_than_flags_are_refused(opened):
+    for _ in range(64):
+        opened.begin(batch_of(1024))
+        opened.executed(())
+    with pytest.raises(UnavailableError, match="65536 requests are open"):
+        opened.begin(batch_of(1))
+
+
+def test_a_cancelled_request_that_is_over_flags_nobody(opened):
+    batch = batch_of(1)
+    opened.begin(batch)
+    opened.executed([0])
+    batch.requests[0].cancel()
+    assert not any(opened._flags)
+
+
+def test_a_batch_that_executes_is_not_failed_before_its_answer_was_looked_for(opened):
+    held, executing = batch_of(1), batch_of(2)
+    opened.begin(held)
+    opened.executed(())
+    opened.begin(executing)
+    opened.fail_all(BackendError("gone"))
+    assert str(held.error()) == "gone"
+    assert executing.answers == [None, None]
+    opened.executed([0])
+    assert executing.answers[0] is None
+    assert str(executing.error(1)) == "gone"
+
+
+AGAIN = """
+class TritonPythonModel:
+    def execute(self, requests):
+        for request in requests:
+            if request.request_id() == "again":
+                request.set_release_flags(pb_utils.TRITONSERVER_REQUEST_RELEASE_RESCHEDULE)
+        return [None if r.request_id() == "again" else self.response(1) for r in requests]
+
+    def response(self, number):
+        return pb_utils.InferenceResponse([pb_utils.Tensor("Y", np.array([number], np.float32))])
+"""
+AGAIN_IN_A_STREAM = """
+class TritonPythonModel:
+    def execute(self, requests):
+        for request in requests:
+            sender = request.get_response_sender()
+            for number in range(3):
+                sender.send(pb_utils.InferenceResponse([pb_utils.Tensor("Y", np.array([number], np.float32))]))
+            if request.request_id() == "again":
+                request.set_release_flags(pb_utils.TRITONSERVER_REQUEST_RELEASE_RESCHEDULE)
+            else:
+                sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+"""
+
+
+@pytest.mark.parametrize("decoupled", [False, True], ids=["plain", "decoupled"])
+def test_a_request_may_be_rescheduled(workshop, decoupled):
+    served = workshop.serve(AGAIN_IN_A_STREAM if decoupled else AGAIN, decoupled=decoupled)
+    batch = make_batch(X, X)
+    batch.requests[0].id = "again"
+    for _ in range(3):
+        again = KeptBatch(batch.requests[:1]).run(served.instance)
+        assert again.rescheduled == batch.requests[:1]
+        assert len(again.responses[0]) == (3 if decoupled else 0)
+    batch.run(served.instance)
+    assert batch.rescheduled == batch.requests[:1]
+    assert len(batch.responses[1]) == (3 if decoupled else 1)
+    assert len(served.instance._life.link._open) == 0
+
+
+@pytest.mark.parametrize("decoupled", [False, True], ids=["plain", "decoupled"])
+def test_a_model_that_may_not_reschedule_is_told(workshop, decoupled):
+    class NotIterative(KeptBatch):
+        def reschedule(self, request):
+            raise UnsupportedError("not iterative")
+
+    served = workshop.serve(AGAIN_IN_A_STREAM if decoupled else AGAIN, decoupled=decoupled)
+    batch = NotIterative(make_batch(X, id="again").requests).run(served.instance)
+    assert "not iterative" in str(batch.error())
