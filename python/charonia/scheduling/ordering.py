@@ -2,7 +2,7 @@
 
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from charonia.core.errors import FailureReason
 from charonia.core.request import InferRequest, Reply, ReplyChannel
@@ -32,7 +32,7 @@ class ReplyOrder:
     def __init__(self) -> None:
         self._entering = threading.Lock()
         self._lock = threading.Lock()
-        self._sending = threading.Lock()
+        self._sending = False
         self._tickets: deque[_Ticket] = deque()
 
     def enqueue(self, request: InferRequest, enqueue: Callable[[InferRequest], None]) -> None:
@@ -52,33 +52,45 @@ class ReplyOrder:
                 raise
 
     def send(self, ticket: _Ticket, replies: Sequence[Reply]) -> None:
-        """Pass on what may go now: refusals at once, the rest when its turn comes."""
+        """Pass on what may go now: refusals at once, the rest when its turn comes.
+
+        One thread sends at a time, and holds no lock: whoever gets a reply may send another one here.
+        """
         now = [reply for reply in replies if _goes_at_once(reply)]
         later = [reply for reply in replies if not _goes_at_once(reply)]
         if now:
             ticket.channel.send(now)
         with self._lock:
-            if self._tickets and self._tickets[0] is not ticket:
+            others_send, self._sending = self._sending, True
+            if others_send or (self._tickets and self._tickets[0] is not ticket):
                 for reply in later:
                     reply.outputs = [tensor.to_owned() for tensor in reply.outputs]
             ticket.held.extend(later)
             ticket.final = ticket.final or any(reply.final for reply in replies)
-        # One sender at a time: a reply released later must not overtake one that is being handed over.
-        with self._sending:
-            for channel, ready in self._release():
+        if not others_send:
+            for channel, ready in self._releases():
                 channel.send(ready)
+
+    def _releases(self) -> Iterator[tuple[ReplyChannel, list[Reply]]]:
+        """What may go, until there is no more; then another thread may send."""
+        while True:
+            with self._lock:
+                released = self._release()
+                self._sending = bool(released)
+            if not released:
+                return
+            yield from released
 
     def _release(self) -> list[tuple[ReplyChannel, list[Reply]]]:
         released: list[tuple[ReplyChannel, list[Reply]]] = []
-        with self._lock:
-            while self._tickets:
-                first = self._tickets[0]
-                if first.held:
-                    released.append((first.channel, first.held))
-                    first.held = []
-                if not first.final:
-                    break
-                self._tickets.popleft()
+        while self._tickets:
+            first = self._tickets[0]
+            if first.held:
+                released.append((first.channel, first.held))
+                first.held = []
+            if not first.final:
+                break
+            self._tickets.popleft()
         return released
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from charonia.core.errors import CancelledError, QueueFullError
-from charonia.core.request import Reply
+from charonia.core.request import Reply, refuse
 from charonia.core.tensor import Tensor
 from charonia.scheduling.ordering import ReplyOrder
 from charonia.testing.requests import KeptReplies, make_request
@@ -83,3 +83,24 @@ def test_a_bug_while_queueing_leaves_no_place_that_others_wait_behind():
     order.enqueue(next_one, lambda _: None)
     answer(next_one)
     assert sent(channel) == [next_one]
+
+
+def test_who_gets_a_reply_may_send_another_one_here():
+    """An ensemble that fails cancels what it still has waiting in the same model."""
+    order, seen = ReplyOrder(), []
+
+    class Failing:
+        def send(self, replies):
+            seen.append("first")
+            refuse(second, CancelledError("no longer wanted"))
+            third.channel.send([Reply(third)])
+
+    requests = [make_request(KeptReplies()) for _ in range(3)]
+    first, second, third = requests
+    first.channel = Failing()
+    second.channel = third.channel = kept = KeptReplies()
+    for request in requests:
+        order.enqueue(request, lambda request: None)
+    first.channel.send([Reply(first)])
+    assert seen == ["first"]
+    assert [reply.request for reply in kept.replies] == [second, third]
