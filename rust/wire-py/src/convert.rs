@@ -4,7 +4,7 @@ use bytes::Bytes;
 use charonia_wire::call::{Parameter, Parameters};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyMapping, PyString};
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString};
 
 use crate::names::pooled;
 
@@ -32,14 +32,11 @@ pub fn parameters_from_python(mapping: &Bound<'_, PyAny>) -> PyResult<Parameters
     if mapping.is_none() {
         return Ok(Parameters::new());
     }
-    if let Ok(dict) = mapping.cast_exact::<PyDict>() {
-        return dict.iter().map(|(name, value)| Ok((name.extract()?, parameter(&value)?))).collect();
-    }
-    let items = mapping.cast::<PyMapping>()?.items()?;
-    items
-        .iter()
-        .map(|item| item.extract::<(String, Bound<'_, PyAny>)>().and_then(|(n, v)| Ok((n, parameter(&v)?))))
-        .collect()
+    let dict = match mapping.cast_exact::<PyDict>() {
+        Ok(dict) => dict.clone(),
+        Err(_) => mapping.py().get_type::<PyDict>().call1((mapping,))?.cast_into()?,
+    };
+    dict.iter().map(|(name, value)| Ok((name.extract()?, parameter(&value)?))).collect()
 }
 
 fn parameter(value: &Bound<'_, PyAny>) -> PyResult<Parameter> {

@@ -17,17 +17,17 @@ use crate::convert::parameters_from_python;
 /// A call and what to answer it. The object is kept, so that the call outlives the answer.
 pub type Answered = (Py<InferCall>, Reply);
 
-/// Run `each` over a list, a tuple or any other sequence.
-pub fn for_each<'py>(
-    sequence: &Bound<'py, PyAny>,
-    mut each: impl FnMut(Bound<'py, PyAny>) -> PyResult<()>,
-) -> PyResult<()> {
+/// What `each` makes of the items of a list, a tuple or any other sequence.
+pub fn collect<T>(
+    sequence: &Bound<'_, PyAny>,
+    mut each: impl FnMut(&Bound<'_, PyAny>) -> PyResult<T>,
+) -> PyResult<Vec<T>> {
     if let Ok(tuple) = sequence.cast_exact::<PyTuple>() {
-        tuple.iter().try_for_each(each)
+        tuple.iter().map(|item| each(&item)).collect()
     } else if let Ok(list) = sequence.cast_exact::<PyList>() {
-        list.iter().try_for_each(each)
+        list.iter().map(|item| each(&item)).collect()
     } else {
-        sequence.try_iter()?.try_for_each(|item| each(item?))
+        sequence.try_iter()?.map(|item| each(&item?)).collect()
     }
 }
 
@@ -39,16 +39,11 @@ pub fn reply(item: &Bound<'_, PyAny>, inbox: &Arc<Inbox>) -> PyResult<Answered> 
     if given.is_none() {
         return Ok((call.unbind(), Reply::End));
     }
-    let mut outputs = Vec::new();
-    for_each(&given, |item| {
-        outputs.push(output(&item, inbox)?);
-        Ok(())
-    })?;
     let response = Response {
         model_name: text(&fields.get_item(1)?)?,
         model_version: text(&fields.get_item(2)?)?,
         parameters: parameters_from_python(&fields.get_item(4)?)?,
-        outputs,
+        outputs: collect(&given, |item| output(item, inbox))?,
         is_final: fields.get_item(5)?.is_truthy()?,
     };
     Ok((call.unbind(), Reply::Ok(response)))
@@ -76,18 +71,9 @@ fn output(item: &Bound<'_, PyAny>, inbox: &Arc<Inbox>) -> PyResult<OutputTensor>
     Ok(OutputTensor {
         name: text(&fields.get_item(0)?)?,
         datatype: DataType::from_name(&datatype).ok_or_else(unknown)?,
-        shape: shape(&fields.get_item(2)?)?,
+        shape: collect(&fields.get_item(2)?, |dim| dim.extract())?,
         data: take_bytes(&fields.get_item(3)?, fields.get_item(4)?.is_truthy()?, inbox)?,
     })
-}
-
-fn shape(dims: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
-    let mut shape = Vec::with_capacity(4);
-    for_each(dims, |dim| {
-        shape.push(dim.extract()?);
-        Ok(())
-    })?;
-    Ok(shape)
 }
 
 fn text(value: &Bound<'_, PyAny>) -> PyResult<String> {

@@ -16,7 +16,7 @@ use crate::call::InferCall;
 use crate::control::{HttpCall, RpcCall};
 use crate::counters::Counters;
 use crate::options::WireOptions;
-use crate::reply::{failure, for_each, reply, Answered};
+use crate::reply::{collect, failure, reply, Answered};
 
 /// Longer waits are cut to this; a clock that far ahead cannot be told.
 const MAX_WAIT: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -71,11 +71,10 @@ impl WireServer {
         let deadline = Instant::now() + duration(timeout_s);
         while items.is_empty() {
             // Lent memory that came back alone: drop it here, attached, and go on waiting.
-            let only_retired = !retired.is_empty();
             drop(retired);
             let left = deadline.saturating_duration_since(Instant::now());
             (items, retired) = py.detach(|| inbox.take(max_items, left));
-            if items.is_empty() && retired.is_empty() && !only_retired {
+            if items.is_empty() && retired.is_empty() {
                 break;
             }
         }
@@ -114,25 +113,15 @@ impl WireServer {
     }
 
     fn reply_batch(&self, py: Python<'_>, replies: &Bound<'_, PyAny>) -> PyResult<()> {
-        let mut answered = Vec::new();
         let inbox = &self.server.wire.inbox;
         // A malformed reply is the caller's error: then none of them is sent.
-        for_each(replies, |item| {
-            answered.push(reply(&item, inbox)?);
-            Ok(())
-        })?;
-        send(py, answered);
+        send(py, collect(replies, |item| reply(item, inbox))?);
         Ok(())
     }
 
     #[allow(clippy::unused_self)] // The stub's shape: replies and failures are given to the same object.
     fn fail_batch(&self, py: Python<'_>, failures: &Bound<'_, PyAny>) -> PyResult<()> {
-        let mut answered = Vec::new();
-        for_each(failures, |item| {
-            answered.push(failure(&item)?);
-            Ok(())
-        })?;
-        send(py, answered);
+        send(py, collect(failures, failure)?);
         Ok(())
     }
 

@@ -46,7 +46,7 @@ fn send(call: &Call, reply: Reply) -> bool {
 
 /// A server whose calls the test answers, and one open stream to it.
 struct Talk {
-    server: Running,
+    _server: Running,
     client: Client,
     items: Option<Receiver<Item>>,
     sender: mpsc::Sender<ModelInferRequest>,
@@ -67,7 +67,7 @@ impl Talk {
         let (sender, receiver) = mpsc::channel(4);
         let mut client = change(server.client().await);
         let answers = open(&mut client, receiver, metadata).await.unwrap();
-        Self { server, client, items: Some(items), sender, answers }
+        Self { _server: server, client, items: Some(items), sender, answers }
     }
 
     async fn ask(&mut self, asked: ModelInferRequest) -> Call {
