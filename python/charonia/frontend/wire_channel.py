@@ -1,6 +1,7 @@
 """Replies on their way back to the wire. A reply that can't be sent fails alone."""
 
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import Protocol, cast
 
 from charonia._wire import InferCall, Output
@@ -40,6 +41,11 @@ class WireChannel:
         for reply in replies:
             if reply.final:
                 self._forget(_call(reply).key)
+        # In their order: an error may be one of several responses, and the end come behind it.
+        for _, run in groupby(replies, _has_failed):
+            self._send_run(tuple(run))
+
+    def _send_run(self, replies: Sequence[Reply]) -> None:
         try:
             self._send(replies)
         except Exception:  # one of them can't be sent, and then no answer was
@@ -47,13 +53,11 @@ class WireChannel:
                 self._send_alone(reply)
 
     def _send(self, replies: Sequence[Reply]) -> None:
-        answers = [_answer(reply) for reply in replies if reply.error is None]
-        if answers:
-            self._wire.reply_batch(answers)
-        if len(answers) < len(replies):
-            self._wire.fail_batch(
-                [_failure(reply, reply.error, reply.final) for reply in replies if reply.error is not None]
-            )
+        """Answers only, or errors only."""
+        if replies[0].error is None:
+            self._wire.reply_batch([_answer(reply) for reply in replies])
+        else:
+            self._wire.fail_batch([_failure(reply, reply.error, reply.final) for reply in replies if reply.error])
 
     def _send_alone(self, reply: Reply) -> None:
         try:
@@ -72,6 +76,10 @@ class _Unsendable(CharoniaError):
 
     def __init__(self, model: str, error: Exception) -> None:
         super().__init__(f"the answer of model '{model}' can't be sent: {type(error).__name__}: {error}")
+
+
+def _has_failed(reply: Reply) -> bool:
+    return reply.error is not None
 
 
 def _call(reply: Reply) -> InferCall:

@@ -25,6 +25,7 @@ class Wire:
     def __init__(self):
         self.answered = {}
         self.failed = {}
+        self.order = []
         self.ended = set()
 
     def reply_batch(self, replies):
@@ -32,6 +33,7 @@ class Wire:
             for value in (parameters or {}).values():
                 if isinstance(value, int) and value >= 2**64:
                     raise OverflowError("int too big to convert")
+        self.order += [("answer", call.key) for call, *_ in replies]
         for call, _, _, outputs, parameters, final in replies:
             if call.key not in self.ended:
                 self.answered.setdefault(call.key, []).append((outputs, parameters))
@@ -41,6 +43,7 @@ class Wire:
     def fail_batch(self, failures):
         for call, code, message, _, final in failures:
             message.encode()
+            self.order.append(("error", call.key))
             if final:
                 assert call.key not in self.ended
                 self.ended.add(call.key)
@@ -125,3 +128,11 @@ def test_an_error_that_is_not_final_may_be_followed_by_more():
     wire, request = streamed(error, end)
     assert wire.failed == {0: (Code.INTERNAL, "boom")}
     assert not request.cancelled
+
+
+def test_errors_and_answers_of_a_batch_leave_in_their_order():
+    def error(request):
+        return Reply(request, error=BackendError("boom"), final=False)
+
+    wire, _ = streamed(one({"n": 1}), error, one({"n": 2}), error, end)
+    assert [kind for kind, _ in wire.order] == ["answer", "error", "answer", "error", "answer"]
