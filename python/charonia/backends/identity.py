@@ -1,8 +1,9 @@
 """The smallest backend, and the example of how to add one.
 
 A model with `backend: "identity"` answers OUTPUT0 with INPUT0, OUTPUT1 with INPUT1 and so on, in the order of the
-configuration. Its parameter `execute_delay_ms` makes each batch take that long, and `creation_delay_sec` each load,
-which tests of scheduling and of loading like.
+configuration; for an optional input that is absent with zeros, where its dims say how many. Its parameter
+`execute_delay_ms` makes each batch take that long, and `creation_delay_sec` each load, which tests of scheduling and of
+loading like.
 
 To add a backend: write these three classes, then name the first as an entry point of the group `charonia.backends`
 
@@ -16,10 +17,12 @@ import threading
 import time
 
 from charonia.backends.base import Batch, InstanceSpec, ModelContext
+from charonia.config.io import io_specs
 from charonia.config.schema import ModelConfig
 from charonia.core.errors import InvalidArgumentError
+from charonia.core.given_data import zero_data
 from charonia.core.request import InferRequest
-from charonia.core.tensor import Tensor
+from charonia.core.tensor import HostBuffer, Tensor
 
 
 class IdentityBackend:
@@ -39,7 +42,7 @@ class IdentityBackend:
         """
         pairs, delay_s = _pairs(context), _parameter(context, "execute_delay_ms", "milliseconds") / 1000
         time.sleep(_parameter(context, "creation_delay_sec", "seconds"))
-        return IdentityModel(pairs, delay_s)
+        return IdentityModel(pairs, _rows_of_zeros(context), delay_s)
 
     def close(self) -> None:
         """Nothing is shared between models."""
@@ -48,13 +51,14 @@ class IdentityBackend:
 class IdentityModel:
     """One for each loaded model version: holds what its instances share."""
 
-    def __init__(self, pairs: list[tuple[str, str]], delay_s: float) -> None:
+    def __init__(self, pairs: list[tuple[str, str]], rows: dict[str, Tensor], delay_s: float) -> None:
         self._pairs = pairs
+        self._rows = rows
         self._delay_s = delay_s
         self._closing = threading.Event()
 
     def create_instance(self, spec: InstanceSpec) -> "IdentityInstance":
-        return IdentityInstance(self._pairs, self._delay_s, self._closing)
+        return IdentityInstance(self._pairs, self._rows, self._delay_s, self._closing)
 
     def close(self) -> None:
         self._closing.set()
@@ -66,8 +70,11 @@ class IdentityInstance:
     healthy = True
     any_thread = True
 
-    def __init__(self, pairs: list[tuple[str, str]], delay_s: float, closing: threading.Event) -> None:
+    def __init__(
+        self, pairs: list[tuple[str, str]], rows: dict[str, Tensor], delay_s: float, closing: threading.Event
+    ) -> None:
         self._pairs = pairs
+        self._rows = rows
         self._delay_s = delay_s
         self._closing = closing
 
@@ -85,8 +92,21 @@ class IdentityInstance:
 
     def _outputs(self, request: InferRequest) -> list[Tensor]:
         """The inputs under their output names, with the same buffers: nothing is copied."""
-        tensors = [(output, request.inputs[name]) for name, output in self._pairs if name in request.inputs]
+        inputs = request.inputs if not self._rows else self._completed(request)
+        tensors = [(output, inputs[name]) for name, output in self._pairs if name in inputs]
         return [Tensor(output, tensor.datatype, tensor.shape, tensor.buffer) for output, tensor in tensors]
+
+    def _completed(self, request: InferRequest) -> dict[str, Tensor]:
+        absent = {name: row for name, row in self._rows.items() if name not in request.inputs}
+        if request.batch_size > 1:
+            absent = {name: _repeated(row, request.batch_size) for name, row in absent.items()}
+        return {**request.inputs, **absent}
+
+
+def _repeated(row: Tensor, count: int) -> Tensor:
+    """The same row `count` times, for a model that batches."""
+    data = row.buffer.host() * count
+    return Tensor(row.name, row.datatype, (count, *row.shape[1:]), HostBuffer(data, len(data), owned=True))
 
 
 def _pairs(context: ModelContext) -> list[tuple[str, str]]:
@@ -103,6 +123,18 @@ def _pairs(context: ModelContext) -> list[tuple[str, str]]:
                 "so both must have the same data_type"
             )
     return [(source.name, target.name) for source, target in zip(inputs, outputs, strict=False)]
+
+
+def _rows_of_zeros(context: ModelContext) -> dict[str, Tensor]:
+    """For optional inputs of fixed dims: one row of zeros, or of empty strings."""
+    rows = {}
+    for spec in io_specs(context.config)[0]:
+        dims = spec.dims if spec.reshape is None else spec.reshape
+        if spec.optional and all(dim >= 0 for dim in dims):
+            data = zero_data(f"model '{context.name}', input '{spec.name}'", spec.datatype, dims)
+            shape = (1, *dims) if context.config.max_batch_size else dims
+            rows[spec.name] = Tensor(spec.name, spec.datatype, shape, HostBuffer(data, len(data), owned=True))
+    return rows
 
 
 def _parameter(context: ModelContext, name: str, unit: str) -> int:

@@ -74,3 +74,23 @@ def test_closing_the_model_ends_a_long_delay(context_for: Any, runner_of: Any, s
 def test_wrong_configurations(context_for: Any, config: ModelConfig, words: str) -> None:
     with pytest.raises(InvalidArgumentError, match=f"model 'm'.*{words}"):
         IdentityBackend().load(context_for(config))
+
+
+def test_an_absent_optional_input_is_answered_with_zeros_where_its_dims_say_how_many(serve: Any) -> None:
+    config = _config()
+    for number, dims in enumerate(([2], [-1])):
+        config.input[number].optional = True
+        config.input[number].dims[:] = dims
+        config.output[number].dims[:] = dims
+    given = np.ones((2, 2), np.float32)
+    alone, both = serve(config).arrays({}, {"a": given, "b": given})
+    assert {name: array.tolist() for name, array in alone.items()} == {"x": [[0, 0]]}
+    assert {name: array.tolist() for name, array in both.items()} == {"x": given.tolist(), "y": given.tolist()}
+
+
+def test_zeros_have_as_many_rows_as_the_request(serve: Any) -> None:
+    config = _config()
+    config.input[0].optional = True
+    config.input[0].dims[:] = config.output[0].dims[:] = [1]
+    (made,) = serve(config).arrays({"b": np.ones((3, 1), np.float32)})
+    assert made["x"].tolist() == [[0], [0], [0]]
