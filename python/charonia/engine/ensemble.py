@@ -8,6 +8,7 @@ from charonia.backends.base import BackendInstance, InstanceSpec
 from charonia.core.errors import CharoniaError, UnsupportedError
 from charonia.core.request import ANY_VERSION
 from charonia.engine.model import ModelServices, ModelVersion
+from charonia.pipelines.graph import StepModel
 from charonia.pipelines.scheduler import EnsembleScheduler
 from charonia.scheduling.base import Scheduler
 from charonia.scheduling.bell import ConditionBell
@@ -45,6 +46,31 @@ class EnsembleVersion(ModelVersion):
     def needs(self) -> Sequence[tuple[str, int]]:
         steps = self.config.ensemble_scheduling.step
         return [(step.model_name, step.model_version if step.model_version > 0 else ANY_VERSION) for step in steps]
+
+    @property
+    def route(self) -> int:
+        """That of its first step, where there is one: the instance that takes a call there executes it at once."""
+        makes = {tensor for step in self.config.ensemble_scheduling.step for tensor in step.output_map.values()}
+        first = [
+            need
+            for need, step in zip(self.needs, self.config.ensemble_scheduling.step, strict=True)
+            if not makes.intersection(step.input_map.values())
+        ]
+        steps = self._steps()
+        return steps[first[0]].route if len(first) == 1 and first[0] in steps and not self.has_sequences else 0
+
+    @property
+    def has_sequences(self) -> bool:
+        return any(step.has_sequences for step in self._steps().values())
+
+    def _steps(self) -> Mapping[tuple[str, int], StepModel]:
+        """The models of its steps that serve now."""
+        models = self._services.directory()
+        found: dict[tuple[str, int], StepModel] = {}
+        for need in self.needs:
+            with suppress(CharoniaError):
+                found[need] = models.find(*need)
+        return found
 
     @property
     def live_instances(self) -> int:

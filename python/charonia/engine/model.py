@@ -95,7 +95,7 @@ class ModelVersion:
         self.version_text = str(version)
         self.config = config
         self.labels = labels
-        self.route = route
+        self._route = route
         self.inputs, self.outputs = io_specs(config)
         self.decoupled = config.model_transaction_policy.decoupled
         self.statistics = new_statistics(services.metrics, config)
@@ -134,6 +134,16 @@ class ModelVersion:
             services.aids,
             states=states,
         )
+
+    @property
+    def route(self) -> int:
+        """Where the wire may hand its calls to whoever waits there; 0 for nowhere."""
+        return self._route
+
+    @property
+    def has_sequences(self) -> bool:
+        """Whether its requests must come in the order in which they arrived."""
+        return self.config.HasField("sequence_batching")
 
     @property
     def needs(self) -> Sequence[tuple[str, int]]:
