@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from charonia.api import Server
-from charonia.core.reply_queue import ReplyQueue
+from charonia.frontend.wire_flow import WireFlow
 from tests.models.gated import PATIENCE_S
 from tests.models.repository import write_python_model
 
@@ -201,14 +201,14 @@ def test_a_client_that_leaves_before_the_first_response_cancels(server, script, 
 
 def test_a_slow_reader_makes_the_model_wait(server, script, monkeypatch):
     """400 MB are on their way to a client that does not read yet."""
-    waits, on_room = threading.Event(), ReplyQueue.on_room
+    waits, on_room = threading.Event(), WireFlow.on_room
 
-    def watched(queue, listener):
-        if not queue.has_room():
+    def watched(flow, listener):
+        if not flow.has_room():
             waits.set()
-        on_room(queue, listener)
+        on_room(flow, listener)
 
-    monkeypatch.setattr(ReplyQueue, "on_room", watched)
+    monkeypatch.setattr(WireFlow, "on_room", watched)
     before = psutil.Process().memory_info().rss
     with client_of(server, "bulk/generate_stream", {"PIPE": "none"}) as client:
         assert waits.wait(PATIENCE_S)

@@ -22,7 +22,6 @@ from charonia.frontend.control_body import Kind, parse_object
 from charonia.frontend.control_load import dependents_of_body, overrides_of_body
 from charonia.frontend.control_logging import change_of_body, levels_json, settings_json
 from charonia.frontend.control_waiting import WaitingCalls
-from charonia.frontend.generate import Generate
 from charonia.frontend.http_answers import (
     Action,
     Ask,
@@ -59,7 +58,7 @@ class RoutedApp:
 
 
 class ControlApp(RoutedApp):
-    """Serves every path of the protocol but the infer routes, which the wire keeps to itself.
+    """Serves every path of the protocol but infer, which the wire keeps to itself, and generate (`generate.py`).
 
     Args:
         metrics_port: where those who ask for metrics here are sent; None when it is closed.
@@ -73,10 +72,8 @@ class ControlApp(RoutedApp):
         log: Log,
         waiting: WaitingCalls,
         metrics_port: int | None,
-        generate: Generate,
     ) -> None:
         self._handlers = handlers
-        self._generate = generate
         self._waiting = waiting
         self._config_json = config_json
         self._status_of = status_of
@@ -85,8 +82,7 @@ class ControlApp(RoutedApp):
         super().__init__([*self._routes(), metrics], NotFound())
 
     def _routes(self) -> list[Route]:
-        routes = self._generate_routes()  # first: the others are asked for by the minute, these by the millisecond
-        routes += [
+        routes = [
             self._route("/v2", GET=self._server_metadata),
             self._route("/v2/health/live", GET=self._live),
             self._route("/v2/health/ready", GET=self._ready),
@@ -107,17 +103,13 @@ class ControlApp(RoutedApp):
             routes += self._shared_memory_routes(f"/v2/{kind}sharedmemory", self._absent(feature))
         return routes
 
-    def _generate_routes(self) -> list[Route]:
-        actions = {"generate": self._generate.one, "generate_stream": self._generate.stream}
-        return [self._route(f"{form}/{name}", POST=action) for form in _MODEL_FORMS for name, action in actions.items()]
-
     def _model_routes(self, form: str) -> list[Route]:
         return [
             self._route(form, GET=self._model_metadata),
             self._route(f"{form}/ready", GET=self._model_ready),
             self._route(f"{form}/config", GET=self._config),
             self._route(f"{form}/stats", GET=self._statistics),
-            self._route(f"{form}/infer", POST=_infer_elsewhere),
+            *[self._route(f"{form}/{name}", POST=_elsewhere) for name in ("infer", "generate", "generate_stream")],
         ]
 
     def _shared_memory_routes(self, prefix: str, action: Action) -> list[Route]:
@@ -239,5 +231,5 @@ async def _nothing(ask: Ask) -> Response:
     return Response(b"", media_type="text/plain")
 
 
-async def _infer_elsewhere(ask: Ask) -> Response:
-    raise InvalidArgumentError("infer is answered on the server's HTTP port, not through the control routes")
+async def _elsewhere(ask: Ask) -> Response:
+    raise InvalidArgumentError("this is answered on the server's HTTP port, not through the control routes")

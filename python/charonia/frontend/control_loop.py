@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeGuard, cast
 
 from charonia.core.log import Log
@@ -39,6 +39,14 @@ class HttpServer(Protocol):
     def told(self, keys: Sequence[int]) -> None: ...
 
 
+class DirectCalls(Protocol):
+    """`Generate`: HTTP calls that need no event loop."""
+
+    def takes(self, call: "HttpCall") -> bool: ...
+    def told(self, keys: Iterable[int]) -> None: ...
+    def close(self) -> None: ...
+
+
 class RpcServer(Protocol):
     """`ControlRpc`."""
 
@@ -51,6 +59,7 @@ class ControlLoop:
     Args:
         on_death: told (thread name, exception) when one of the threads ends by a bug; the server is not live then.
         waiting: the calls that wait, whose threads end with this loop.
+        direct: answers some of the calls itself; ends with this loop.
         max_open_calls: how many calls may be in work at once. A stream is in work until its end, so there may be many;
             one that waits takes about 45 KB, with its connection and its request.
     """
@@ -63,6 +72,7 @@ class ControlLoop:
         log: Log,
         on_death: OnDeath,
         waiting: WaitingCalls | None = None,
+        direct: DirectCalls | None = None,
         max_open_calls: int = 8192,
     ) -> None:
         self._source = source
@@ -71,6 +81,7 @@ class ControlLoop:
         self._log = log
         self._on_death = on_death
         self._waiting = waiting or WaitingCalls()
+        self._direct = direct
         self._max_open = max_open_calls
         self._open_calls = 0
         self._lock = threading.Lock()
@@ -100,6 +111,8 @@ class ControlLoop:
         for thread in self._threads:
             if thread.is_alive():
                 thread.join(max(0.0, deadline - time.monotonic()))
+        if self._direct is not None:
+            self._direct.close()
         waited = self._waiting.join(max(0.0, deadline - time.monotonic()))
         return waited and not any(thread.is_alive() for thread in self._threads)
 
@@ -115,7 +128,7 @@ class ControlLoop:
                 places = self._max_open - self._open_calls
             asked_at = time.monotonic()
             items = self._source.take_control(places, TAKE_TIMEOUT_S)
-            calls = [item for item in items if not isinstance(item, int)]
+            calls = [item for item in items if not isinstance(item, int) and not self._is_direct(item)]
             news = [item for item in items if isinstance(item, int)]
             with self._lock:
                 self._open_calls += len(calls)
@@ -123,9 +136,14 @@ class ControlLoop:
             if calls:
                 self._call_loop(self._dispatch, calls)
             if news:
+                if self._direct is not None:
+                    self._direct.told(news)
                 self._call_loop(self._http.told, news)
             if not (items or is_woken) and time.monotonic() - asked_at < TAKE_TIMEOUT_S / 2:
                 self._stopping.wait(_PAUSE_S)
+
+    def _is_direct(self, call: "HttpCall | RpcCall") -> bool:
+        return self._direct is not None and _is_http(call) and self._direct.takes(call)
 
     def _call_loop(self, callback: Callable[..., None], *arguments: object) -> None:
         with contextlib.suppress(RuntimeError):  # closed: its thread has ended, by `stop` or by a death that was told

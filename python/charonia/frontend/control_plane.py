@@ -34,9 +34,11 @@ def control_loop(
     """The loop over `wire`, not started."""
     waiting = WaitingCalls()
     generate = Generate(submitter, directory, http_status, log, limits)
-    control = ControlApp(handlers, config_to_json_text, http_status, log, waiting, wire.metrics_port, generate)
+    control = ControlApp(handlers, config_to_json_text, http_status, log, waiting, wire.metrics_port)
     apps: dict[str, ASGIApp] = {
         "http": MountedApps(control, mounts),
         "metrics": MetricsApp(metrics_text, http_status, log),
     }
-    return ControlLoop(wire, AsgiBridge(apps, log), ControlRpc(handlers, log, waiting), log, on_death, waiting)
+    return ControlLoop(
+        wire, AsgiBridge(apps, log), ControlRpc(handlers, log, waiting), log, on_death, waiting, generate
+    )

@@ -7,7 +7,7 @@ from typing import Any
 
 from charonia.core.datatypes import BYTES
 from charonia.core.errors import CharoniaError, InvalidArgumentError
-from charonia.core.request import InferRequest, Reply
+from charonia.core.request import NO_PARAMETERS, InferRequest, Reply
 from charonia.core.tensor import Tensor, split_bytes
 from charonia.frontend.control_json import dump
 
@@ -15,7 +15,7 @@ _Decoder = getincrementaldecoder("utf-8")
 
 
 class AnswerWriter:
-    """Writes the responses to one request. What is no text becomes U+FFFD, so that every answer is JSON.
+    """Writes the responses to a request. What is no text becomes U+FFFD, so that every answer is JSON.
 
     Args:
         max_bytes: of one output; a larger one is an error.
@@ -23,8 +23,7 @@ class AnswerWriter:
             element of each output.
     """
 
-    def __init__(self, request: InferRequest, max_bytes: int, *, holds_back: bool) -> None:
-        self._request = request
+    def __init__(self, max_bytes: int, *, holds_back: bool) -> None:
         self._max_bytes = max_bytes
         self._holds_back = holds_back
         self._decoders: dict[str, list[IncrementalDecoder]] = {}
@@ -35,28 +34,22 @@ class AnswerWriter:
         Raises:
             InvalidArgumentError: an output is too large for JSON.
         """
-        return self._object(reply.parameters, {each.name: self._value(each, reply.final) for each in reply.outputs})
+        outputs = {each.name: self._value(reply, each) for each in reply.outputs}
+        return _object(reply.request, reply.parameters, outputs)
 
-    def rest(self) -> bytes | None:
+    def rest(self, request: InferRequest) -> bytes | None:
         """What is left of outputs that ended inside a character, as a last response; None where none did."""
         left = {name: [each.decode(b"", True) for each in decoders] for name, decoders in self._decoders.items()}
         texts = {name: _plain(each) for name, each in left.items() if any(each)}
-        return self._object({}, texts) if texts else None
+        return _object(request, NO_PARAMETERS, texts) if texts else None
 
-    def _object(self, parameters: Mapping[str, Any], outputs: Mapping[str, Any]) -> bytes:
-        request = self._request
-        own = {"model_name": request.model_name, "model_version": request.version}
-        if request.id:
-            own["id"] = request.id
-        return dump(dict(sorted({**parameters, **outputs, **own}.items())))
-
-    def _value(self, tensor: Tensor, final: bool) -> Any:
+    def _value(self, reply: Reply, tensor: Tensor) -> Any:
         if tensor.buffer.nbytes > self._max_bytes:
             raise InvalidArgumentError(
-                f"output '{tensor.name}' of model '{self._request.model_name}' has {tensor.buffer.nbytes} bytes, at "
+                f"output '{tensor.name}' of model '{reply.request.model_name}' has {tensor.buffer.nbytes} bytes, at "
                 f"most {self._max_bytes} can be answered as JSON: ask for it by infer, in binary"
             )
-        return _plain(self._texts(tensor, final) if tensor.datatype == BYTES else _numbers(tensor))
+        return _plain(self._texts(tensor, reply.final) if tensor.datatype == BYTES else _numbers(tensor))
 
     def _texts(self, tensor: Tensor, final: bool) -> list[str]:
         elements = split_bytes(tensor.buffer.host())
@@ -67,8 +60,15 @@ class AnswerWriter:
         return [decoder.decode(each, final) for decoder, each in zip(decoders, elements, strict=False)]
 
 
-def error_json(error: CharoniaError) -> bytes:
+def error_json(error: CharoniaError | str) -> bytes:
     return dump({"error": str(error)})
+
+
+def _object(request: InferRequest, parameters: Mapping[str, Any], outputs: Mapping[str, Any]) -> bytes:
+    own = {"model_name": request.model_name, "model_version": request.version}
+    if request.id:
+        own["id"] = request.id
+    return dump(dict(sorted({**parameters, **outputs, **own}.items())))
 
 
 def _numbers(tensor: Tensor) -> list[Any]:

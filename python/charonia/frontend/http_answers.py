@@ -7,7 +7,7 @@ from urllib.parse import unquote_to_bytes
 
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from charonia.control.versions import is_digits
 from charonia.core.errors import CharoniaError
@@ -32,8 +32,7 @@ class Ask:
         return self.path.get(name, "")
 
 
-Action = Callable[[Ask], Awaitable[ASGIApp]]
-"""Gives what answers: a Response, or an app that takes its time."""
+Action = Callable[[Ask], Awaitable[Response]]
 StatusOf = Callable[[int], int]
 """The HTTP status of a canonical code: `charonia._wire.http_status`."""
 
@@ -98,7 +97,7 @@ class Endpoint:
         response = await self._answer(scope, receive)
         await response(scope, receive, send)
 
-    async def _answer(self, scope: Scope, receive: Receive) -> ASGIApp:
+    async def _answer(self, scope: Scope, receive: Receive) -> Response:
         parameters: dict[str, str] = scope.get("path_params", {})
         version = parameters.get("version", "1")
         if not is_digits(version):  # as sent: then it is a path that does not exist
@@ -110,7 +109,7 @@ class Endpoint:
             return response
         try:
             body = await _body(receive)
-            return await action(Ask({name: _decoded(value) for name, value in parameters.items()}, body))
+            return await action(Ask({name: decoded(value) for name, value in parameters.items()}, body))
         except CharoniaError as error:
             return error_answer(self._status_of(error.code), str(error))
         except Exception as error:
@@ -132,6 +131,6 @@ async def _body(receive: Receive) -> bytes:
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-def _decoded(segment: str) -> str:
+def decoded(segment: str) -> str:
     """Percent-decoded. Bytes that are no UTF-8 stay apart from all others, so that they name nothing that exists."""
     return unquote_to_bytes(segment).decode("utf-8", "surrogateescape")

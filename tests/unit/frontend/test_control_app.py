@@ -10,23 +10,19 @@ from charonia.core.overrides import LoadOverrides
 from charonia.frontend.asgi_bridge import AsgiBridge
 from charonia.frontend.control_app import ControlApp, MetricsApp
 from charonia.frontend.control_waiting import WaitingCalls
-from charonia.frontend.generate import Generate
-from charonia.frontend.generate_request import Limits
 from charonia.observe.log import LogSettings
 from charonia.observe.statistics import BatchStatistics, Duration
 from charonia.testing.calls import FakeHttpCall
-from charonia.testing.models import example_directory
 
 STATUS = {Code.INVALID_ARGUMENT: 400, Code.NOT_FOUND: 404, Code.UNAVAILABLE: 503, Code.UNIMPLEMENTED: 501}
 
 
 @pytest.fixture
-def ask(handlers, models, log):
+def ask(handlers, log):
     """ask("GET /v2", body) answers the call."""
-    generate = Generate(None, example_directory(models), STATUS.__getitem__, log, Limits(1 << 20, 10))
     bridge = AsgiBridge(
         {
-            "http": ControlApp(handlers, config_to_json_text, STATUS.__getitem__, log, WaitingCalls(), 8002, generate),
+            "http": ControlApp(handlers, config_to_json_text, STATUS.__getitem__, log, WaitingCalls(), 8002),
             "metrics": MetricsApp(lambda: "up 1\n", STATUS.__getitem__, log),
         },
         log,
@@ -180,8 +176,6 @@ def test_health(ask, server, models):
         "GET /v2/models/nope/stats",
         "GET /v2/models/nope/trace/setting",
         "GET /v2/models/nope/logging",
-        "POST /v2/models/nope/generate",
-        "POST /v2/models/addsub/versions/2/generate_stream",
         "GET /v2/models/i%64x",
         "GET /v2/models/id%2Fconfig",
         "GET /v2/models/%ff%00",

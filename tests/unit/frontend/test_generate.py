@@ -1,12 +1,10 @@
 """generate and generate_stream from call to answer, with a model that answers as the test says."""
 
-import asyncio
 import json
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from starlette.routing import Route
 
 from charonia.config.io import InputSpec
 from charonia.core.errors import (
@@ -22,11 +20,8 @@ from charonia.core.errors import (
 )
 from charonia.core.request import SEQUENCE_END, SEQUENCE_START, Reply
 from charonia.core.tensor import Tensor
-from charonia.frontend.asgi_bridge import AsgiBridge
-from charonia.frontend.control_app import RoutedApp
 from charonia.frontend.generate import Generate
 from charonia.frontend.generate_request import Limits
-from charonia.frontend.http_answers import Ask, Endpoint, NotFound
 from charonia.testing.calls import FakeHttpCall
 from charonia.testing.log import kept_log
 
@@ -99,13 +94,8 @@ class Refusing(Model):
         request.channel.send([Reply(request, error=self.error)])
 
 
-def bridge_to(model, log):
-    generate = Generate(model, Models(), STATUS.__getitem__, log, Limits(1 << 20, 100))
-    routes = [
-        Route(f"/v2/models/{{model}}/{name}", Endpoint({"POST": action}, STATUS.__getitem__, log))
-        for name, action in (("generate", generate.one), ("generate_stream", generate.stream))
-    ]
-    return AsgiBridge({"http": RoutedApp(routes, NotFound())}, log)
+def generate_of(model, log, status_of=STATUS.__getitem__):
+    return Generate(model, Models(), status_of, log, Limits(1 << 20, 100))
 
 
 def call_of(route, body=None, model="m"):
@@ -113,10 +103,12 @@ def call_of(route, body=None, model="m"):
 
 
 def ask(model, log, route="generate", body=None, name="m"):
-    call = call_of(route, body, name)
-    asyncio.run(bridge_to(model, log).serve(call))
+    call, generate = call_of(route, body, name), generate_of(model, log)
+    assert generate.takes(call)
+    generate._large.shutdown()  # what is large is read by another thread
     assert call.ended
     assert not log.errors
+    assert not generate._live
     return call
 
 
@@ -225,7 +217,7 @@ def test_the_request(log):
     assert request.parameters == {"temperature": 0.5}
     assert request.inputs["TEXT"].numpy().tolist() == [b"x"]
     assert request.takes_stream
-    assert request.flow is request.channel
+    assert request.flow.has_room()
 
 
 def test_a_response_with_an_output_that_is_too_large(log):
@@ -263,107 +255,119 @@ def test_an_event_is_one_line_for_every_reader(log):
     assert len(call.answer.decode().splitlines()) == 2
 
 
-async def turns(count=20):
-    for _ in range(count):
-        await asyncio.sleep(0)
-
-
 def test_events_go_out_as_they_come(log):
-    async def run():
-        model, call = Model(), call_of("generate_stream")
-        task = asyncio.create_task(bridge_to(model, log).serve(call))
-        await turns()
-        assert call.status == 0
-        seen = []
-        for what in ("a", "b"):
-            model.answer(what)
-            await turns()
-            seen.append(len(call.chunks))
-        assert seen == [1, 2]
-        model.answer(None)
-        await task
-        return call
-
-    assert len(events(asyncio.run(run()))) == 2
+    model, call = Model(), call_of("generate_stream")
+    assert generate_of(model, log).takes(call)
+    assert call.status == 0
+    for count, what in enumerate(("a", "b"), 1):
+        model.answer(what)
+        assert len(call.chunks) == count
+    model.answer(None)
+    assert len(events(call)) == 2
 
 
 @pytest.mark.parametrize("route", ["generate", "generate_stream"])
 @pytest.mark.parametrize("started", [False, True])
 def test_a_client_that_leaves_cancels_the_request(log, route, started):
-    async def run():
-        model, call = Model(*(["a"] if started else [])), call_of(route)
-        heard, bridge = [], bridge_to(model, log)
-        task = asyncio.create_task(bridge.serve(call))
-        await turns()
-        model.request.on_cancel(lambda: heard.append("cancelled"))
-        call.leave()
-        bridge.told([call.key])
-        await task
-        assert heard == ["cancelled"]
-        assert model.request.flow.has_room()
-        model.answer("late")
-        model.answer(None)
-        return call
-
-    call = asyncio.run(run())
+    model, call, heard = Model(*(["a"] if started else [])), call_of(route), []
+    generate = generate_of(model, log)
+    assert generate.takes(call)
+    model.request.on_cancel(lambda: heard.append("cancelled"))
+    call.leave()
+    generate.told([call.key + 1, call.key])
+    generate.told([call.key])
+    assert heard == ["cancelled"]
+    assert model.request.flow.has_room()
+    model.answer("late")
+    model.answer(None)
     assert len(call.chunks) == (1 if started and route == "generate_stream" else 0)
     assert not log.errors
 
 
-def test_the_end_of_the_server_cancels_the_request(log):
-    async def run():
-        model = Model("a")
-        task = asyncio.create_task(bridge_to(model, log).serve(call_of("generate_stream")))
-        await turns()
-        task.cancel()
-        await asyncio.wait([task])
-        return model.request
-
-    assert asyncio.run(run()).cancelled
+def test_a_client_that_left_before_anybody_knew_its_request(log):
+    call = call_of("generate_stream")
+    call.leave()
+    model = Model()
+    assert generate_of(model, log).takes(call)
+    assert model.request.cancelled
 
 
 def test_a_slow_reader_leaves_no_room(log):
-    """The model is told, and what waits is bounded; the event loop goes on."""
+    model, call, heard = Model("a"), call_of("generate_stream"), []
+    generate = generate_of(model, log)
+    assert generate.takes(call)
+    flow = model.request.flow
+    assert flow.has_room()
+    call.is_behind = True
+    assert not flow.has_room()
+    flow.on_room(lambda: heard.append("room"))
+    generate.told([call.key])
+    assert heard == []
+    call.is_behind = False
+    generate.told([call.key])
+    assert heard == ["room"]
 
-    async def run():
-        model = Model()
-        generate = Generate(model, Models(), STATUS.__getitem__, log, Limits(1 << 20, 100))
-        answer = await generate.stream(Ask({"model": "m"}, b'{"TEXT":"x"}'))
-        reading, sent = asyncio.Event(), []
 
-        async def send(message):
-            await reading.wait()
-            sent.append(message)
+def test_replies_of_several_threads_are_answered_once(log):
+    """The time-out of a queue and the model may reply at the same moment."""
+    model, call = Model(), call_of("generate_stream")
+    assert generate_of(model, log).takes(call)
+    request = model.request
+    model.answer(("a",))
+    request.channel.send([Reply(request, error=BackendError("late"))])
+    assert len(events(call)) == 1
 
-        async def receive():
-            await asyncio.Event().wait()
 
-        task = asyncio.create_task(answer({}, receive, send))
-        count = 0
-        while model.request.flow.has_room():
-            model.answer("x")
-            count += 1
-            await turns(3)
-        assert count < 200
-        room = []
-        model.request.flow.on_room(lambda: room.append(True))
-        reading.set()
-        await turns(1000)
-        assert room == [True]
-        model.answer(None)
-        await task
-        return count, sent
+def test_a_fault_of_the_server_is_an_answer_too(log):
+    class Broken:
+        def submit(self, request):
+            raise ZeroDivisionError
 
-    count, sent = asyncio.run(run())
-    assert sum(message.get("body", b"").startswith(b"data:") for message in sent) == count
+    call = call_of("generate")
+    assert generate_of(Broken(), log).takes(call)
+    assert (call.status, call.ended) == (500, True)
+    assert "ZeroDivisionError" in log.errors[0]
+
+
+@pytest.mark.parametrize("route", ["generate", "generate_stream"])
+def test_a_response_that_can_not_be_written(log, route):
+    model, call = Model(), call_of(route)
+    assert generate_of(model, log).takes(call)
+    broken = Tensor.from_numpy("OUT", np.zeros(3, np.float32))
+    broken.datatype = "FP64"  # three times 4 bytes are no whole number of FP64
+    model.request.channel.send([Reply(model.request, [broken], final=False)])
+    assert (call.status, call.ended) == (500, True)
+    assert "failed to write this answer" in json.loads(call.answer.removeprefix(b"data: "))["error"]
+    assert log.errors
+    assert model.request.cancelled
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "GET /v2/models/m/generate",
+        "POST /v2/models/m/infer",
+        "POST /v2/models/m/generate/",
+        "POST /v2/models/m/versions/one/generate",
+        "POST /v2/models//generate",
+        "POST /x/v2/models/m/generate",
+    ],
+)
+def test_other_calls_are_left_to_others(log, line):
+    method, path = line.split()
+    assert not generate_of(Model(), log).takes(FakeHttpCall(method, path, body=b'{"TEXT":"x"}'))
+
+
+def test_names_are_decoded(log):
+    model = Model(("y",))
+    assert generate_of(model, log).takes(call_of("versions/07/generate", model="%6d"))
+    assert (model.request.model_name, model.request.model_version) == ("m", 7)
 
 
 def test_lines_of_the_log(log):
     kept, lines = kept_log(verbose_level=1)
-    generate = Generate(Model(("y",)), Models(), STATUS.__getitem__, kept, Limits(1 << 20, 100))
-    endpoint = Endpoint({"POST": generate.one}, STATUS.__getitem__, log)
-    bridge = AsgiBridge({"http": RoutedApp([Route("/v2/models/{model}/generate", endpoint)], NotFound())}, log)
+    generate = generate_of(Model(("y",)), kept)
     for body in ({"TEXT": "x", "id": "q"}, {"TEXT": 5}):
-        asyncio.run(bridge.serve(call_of("generate", body)))
+        assert generate.takes(call_of("generate", body))
     for part, line in zip(("http request 'q'", "answer to request 'q'", "INVALID_ARGUMENT"), lines.lines, strict=True):
         assert part in line

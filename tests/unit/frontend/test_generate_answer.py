@@ -22,7 +22,7 @@ def request_of(**options):
 
 def written(array, *, final=True, parameters=None, writer=None, **options):
     request = request_of(**options)
-    writer = writer or AnswerWriter(request, 1 << 20, holds_back=True)
+    writer = writer or AnswerWriter(1 << 20, holds_back=True)
     outputs = [Tensor.from_numpy("OUT", np.asarray(array))]
     return writer.response(Reply(request, outputs, None, parameters or {}, final)).decode()
 
@@ -69,14 +69,14 @@ def test_what_json_has_no_numbers_for():
 
 def test_what_is_too_large_is_told():
     with pytest.raises(InvalidArgumentError, match=r"output 'OUT' of model 'm' has 8 bytes, at most 7"):
-        written(np.zeros(8, np.uint8), writer=AnswerWriter(request_of(), 7, holds_back=True))
+        written(np.zeros(8, np.uint8), writer=AnswerWriter(7, holds_back=True))
 
 
 def pieces(*parts, holds_back=True):
     """The texts that a client reads when a model sends these bytes, one response each; the end comes alone."""
-    writer = AnswerWriter(request_of(), 1 << 20, holds_back=holds_back)
+    writer = AnswerWriter(1 << 20, holds_back=holds_back)
     texts = [out(np.array([part], np.object_), final=False, writer=writer) for part in parts]
-    rest = writer.rest()
+    rest = writer.rest(request_of())
     return texts, None if rest is None else json.loads(rest)["OUT"]
 
 
@@ -108,7 +108,7 @@ def test_a_single_answer_holds_nothing_back():
 
 
 def test_elements_are_texts_of_their_own():
-    writer = AnswerWriter(request_of(), 1 << 20, holds_back=True)
+    writer = AnswerWriter(1 << 20, holds_back=True)
     texts = [
         out(np.array(parts, np.object_), final=False, writer=writer)
         for parts in ([b"\xc3", b"x"], [b"\xa9", b"\xc3"], [b"", b"\xa4", b"new"])
