@@ -168,6 +168,11 @@ class ModelStatistics:
             if self.first_responses is not None and request.queue_start_ns:  # it was accepted
                 self.first_responses.observe(now_ns - request.arrival_ns)
 
+    def record_step_failure(self, request: InferRequest, now_ns: int) -> None:
+        """A step of an ensemble failed: as in Triton that counts beside the failure of the ensemble's own request."""
+        with self.lock:
+            self._fail(FailureReason.OTHER, now_ns - request.arrival_ns)
+
     def _fail(self, reason: str, duration_ns: int) -> None:
         self.failures[reason] += 1
         self.fail.add(1, duration_ns)

@@ -144,16 +144,18 @@ class EnsembleScheduler:
                     raise reply.error
                 strand.run.took(strand, step, reply, progress)
             except CharoniaError as error:
-                self._fail(strand.run, self._in_step(step, error))
+                self._fail_at(step, strand.run, error)
             except Exception as error:
                 fault = InternalError(f"the response could not be taken by a fault of the server: {error!r}")
-                self._fail(strand.run, self._in_step(step, fault))
+                self._fail_at(step, strand.run, fault)
         self._answer_all(progress)
         if progress.ready:
             self._call_all(progress.ready, self._clock.now_ns())
 
-    def _in_step(self, step: StepPlan, error: CharoniaError) -> CharoniaError:
-        return self._named(error, f"step {step.number} (model '{step.model}'): ")
+    def _fail_at(self, step: StepPlan, run: Run, error: CharoniaError) -> None:
+        if run.end():
+            self._statistics.record_step_failure(run.request, self._clock.now_ns())
+            self._tell(run, self._named(error, f"step {step.number} (model '{step.model}'): "))
 
     def _named(self, error: CharoniaError, where: str = "") -> CharoniaError:
         """The same error, saying where it comes from."""
@@ -206,8 +208,11 @@ class EnsembleScheduler:
 
     def _fail(self, run: Run, error: CharoniaError) -> None:
         """End the run, and with it what it has in flight. Does nothing for one that has ended."""
-        if not run.end():
-            return
+        if run.end():
+            self._tell(run, error)
+
+    def _tell(self, run: Run, error: CharoniaError) -> None:
+        """Answer a run that has ended by this error, after what it has answered already."""
         reply = Reply(run.request, error=error)
         if run.stream is None:
             self._answer(((run, reply),))
