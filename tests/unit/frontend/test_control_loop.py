@@ -144,3 +144,44 @@ def test_stop_says_when_the_taker_is_not_woken(log):
 
 def test_a_loop_that_never_started_stops(log):
     assert ControlLoop(FakeWire(), FakeHttp(), FakeRpc(), log, lambda name, error: None).stop(0)
+
+
+class FakeDirect:
+    """Takes the calls of `/direct`."""
+
+    def __init__(self):
+        self.taken, self.news, self.closed = queue.Queue(), queue.Queue(), False
+
+    def takes(self, call):
+        if call.path != "/direct":
+            return False
+        self.taken.put((call, threading.current_thread().name))
+        return True
+
+    def told(self, keys):
+        self.news.put(keys)
+
+    def close(self):
+        self.closed = True
+
+
+def test_calls_that_need_no_event_loop_take_no_place(log):
+    wire, http, direct = FakeWire(), FakeHttp(), FakeDirect()
+    loop = ControlLoop(wire, http, FakeRpc(), log, lambda name, error: None, direct=direct, max_open_calls=2)
+    loop.start()
+    calls = [FakeHttpCall(path="/direct"), FakeHttpCall(path="/other"), FakeHttpCall(path="/direct")]
+    wire.batches.put(calls)
+    assert [direct.taken.get(timeout=WAIT_S) for _ in range(2)] == [
+        (calls[0], "control-take"),
+        (calls[2], "control-take"),
+    ]
+    assert http.calls.get(timeout=WAIT_S)[0] is calls[1]
+    wire.batches.put([calls[0].key])
+    assert direct.news.get(timeout=WAIT_S) == [calls[0].key]
+    assert http.news.get(timeout=WAIT_S)[0] == [calls[0].key]
+    rpc = FakeRpcCall("/inference.GRPCInferenceService/ServerMetadata")
+    wire.batches.put([rpc])
+    wire.shutdown()
+    assert loop.stop(WAIT_S)
+    assert direct.closed
+    assert direct.taken.empty()
