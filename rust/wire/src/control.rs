@@ -15,6 +15,7 @@ use tokio::sync::mpsc;
 use crate::backlog::Backlog;
 use crate::budget::Permit;
 use crate::courier::{Courier, Wakes};
+use crate::grpc::stalled::Outbox;
 use crate::reply::Failure;
 use crate::slot::Slot;
 use crate::status::Code;
@@ -57,10 +58,12 @@ pub struct HttpCall {
 impl HttpCall {
     /// False when the client has gone.
     pub fn send(&self, part: Part) -> bool {
-        if let Part::Chunk(chunk) = &part {
-            self.answer.shared.backlog.add(chunk.len());
+        match (part, &self.answer.outbox) {
+            (Part::Chunk(chunk), Some(outbox)) => {
+                outbox.pieces(chunk).all(|piece| self.answer.send(Part::Chunk(piece)))
+            }
+            (part, _) => self.answer.send(part),
         }
-        self.answer.parts.send(part).is_ok()
     }
 
     /// Send the last piece of the body. False when the client has gone.
@@ -86,6 +89,16 @@ impl HttpCall {
 pub struct PartSender {
     parts: mpsc::UnboundedSender<Part>,
     shared: Arc<Shared>,
+    outbox: Option<Arc<Outbox>>,
+}
+
+impl PartSender {
+    fn send(&self, part: Part) -> bool {
+        if let Part::Chunk(chunk) = &part {
+            self.shared.backlog.add(chunk.len());
+        }
+        self.parts.send(part).is_ok()
+    }
 }
 
 /// Where they come out. Whoever made them is told when the client has caught up, or has gone before the end.
@@ -103,10 +116,12 @@ struct Shared {
 }
 
 /// The way of one call's answer.
-pub fn answer_channel(key: u64, inbox: &Arc<ControlInbox>) -> (PartSender, PartReceiver) {
+///
+/// Args: where HTTP/2 has its pieces watched, since a client may stop reading one answer there and go on with others.
+pub fn answer_channel(key: u64, inbox: &Arc<ControlInbox>, outbox: Option<Arc<Outbox>>) -> (PartSender, PartReceiver) {
     let (sender, parts) = mpsc::unbounded_channel();
     let shared = Arc::<Shared>::default();
-    let sender = PartSender { parts: sender, shared: Arc::clone(&shared) };
+    let sender = PartSender { parts: sender, shared: Arc::clone(&shared), outbox };
     (sender, PartReceiver { key, parts, shared, inbox: Arc::clone(inbox) })
 }
 

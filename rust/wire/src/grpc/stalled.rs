@@ -67,19 +67,20 @@ impl Outbox {
         if chunks.iter().all(|chunk| chunk.len() <= MIN_TRACKED_BYTES) {
             return chunks;
         }
-        chunks.into_iter().flat_map(|chunk| self.pieces(chunk)).collect()
+        let mut tracked = VecDeque::new();
+        for chunk in chunks {
+            match chunk.len() > MIN_TRACKED_BYTES {
+                true => tracked.extend(self.pieces(chunk)),
+                false => tracked.push_back(chunk),
+            }
+        }
+        tracked
     }
 
-    fn pieces(self: &Arc<Self>, chunk: Bytes) -> impl Iterator<Item = Bytes> + use<'_> {
-        let tracked = chunk.len() > MIN_TRACKED_BYTES;
-        (0..chunk.len()).step_by(PIECE_BYTES).map(move |start| {
-            let bytes = chunk.slice(start..chunk.len().min(start + PIECE_BYTES));
-            if tracked {
-                self.piece(bytes)
-            } else {
-                bytes
-            }
-        })
+    /// A chunk in tracked pieces, however small it is.
+    pub fn pieces(self: &Arc<Self>, chunk: Bytes) -> impl Iterator<Item = Bytes> + use<'_> {
+        let starts = (0..chunk.len()).step_by(PIECE_BYTES);
+        starts.map(move |start| self.piece(chunk.slice(start..chunk.len().min(start + PIECE_BYTES))))
     }
 
     fn piece(self: &Arc<Self>, bytes: Bytes) -> Bytes {

@@ -1,9 +1,11 @@
 //! Requests that Python answers itself: handed over whole, the answer passed through as it is written.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::request::Parts;
-use http::{HeaderName, HeaderValue, Response};
+use http::{HeaderName, HeaderValue, Response, Version};
 use hyper::body::Incoming;
 
 use super::answer::{self, Answer, AnswerBody};
@@ -26,7 +28,8 @@ pub async fn control(connection: &Connection, mut head: Parts, body: Incoming) -
         head.headers.insert(CONTENT_LENGTH, HeaderValue::from(bytes.len()));
     }
     let key = next_key();
-    let (answer, mut parts) = answer_channel(key, &connection.wire.control);
+    let outbox = (head.version == Version::HTTP_2).then(|| Arc::clone(&connection.outbox));
+    let (answer, mut parts) = answer_channel(key, &connection.wire.control, outbox);
     let call = HttpCall {
         key,
         listener: connection.listener,

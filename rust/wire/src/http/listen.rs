@@ -17,6 +17,7 @@ use super::stalled::Impatient;
 use crate::connections::Place;
 use crate::control::Listener;
 use crate::courier::Courier;
+use crate::grpc::stalled::Outbox;
 use crate::guarded::{Guarded, Rules};
 use crate::in_hand::Hands;
 use crate::wire::{Phase, Wire};
@@ -105,7 +106,8 @@ impl Acceptor {
         let wire = Arc::clone(&self.wire);
         let (courier, server) = (Arc::clone(&self.courier), self.server.clone());
         let life = Arc::clone(&place.life);
-        let connection = Arc::new(Connection { wire, courier, life, listener: self.kind, client, server });
+        let outbox = Arc::new(Outbox::new(&wire.hands));
+        let connection = Arc::new(Connection { wire, courier, life, outbox, listener: self.kind, client, server });
         let builder = self.builder.clone();
         tokio::spawn(async move {
             connection.wire.counters.open_connections.add(1);
@@ -125,10 +127,15 @@ async fn keep(builder: &Builder<TokioExecutor>, connection: &Arc<Connection>, pl
     let answer = service_fn(|request| service::serve(Arc::clone(connection), request));
     let mut served = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), answer));
     let mut phase = wire.phase.subscribe();
+    let mut stalled = std::pin::pin!(connection.outbox.stalled(options.write_timeout()));
     tokio::select! {
         _ = served.as_mut() => return,
         () = place.life.over(Duration::from_millis(options.idle_timeout_ms)) => return,
+        () = stalled.as_mut() => return,
         _ = phase.wait_for(|&phase| phase >= Phase::Draining) => served.as_mut().graceful_shutdown(),
     }
-    let _ = served.await;
+    tokio::select! {
+        _ = served => {}
+        () = stalled => {}
+    }
 }

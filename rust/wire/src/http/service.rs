@@ -19,6 +19,7 @@ use super::{control, health, infer};
 use crate::connections::{Life, Whole};
 use crate::control::Listener;
 use crate::courier::Courier;
+use crate::grpc::stalled::Outbox;
 use crate::in_hand::InHand;
 use crate::status::Code;
 use crate::wire::{Phase, Wire};
@@ -28,6 +29,8 @@ pub struct Connection {
     pub wire: Arc<Wire>,
     pub courier: Arc<Courier>,
     pub life: Arc<Life>,
+    /// Pieces of HTTP/2 answers that were not sent yet.
+    pub outbox: Arc<Outbox>,
     pub listener: Listener,
     pub client: SocketAddr,
     pub server: HeaderValue,
