@@ -36,7 +36,7 @@ def server_ready(*, live: bool, loaded: bool, exiting: bool, strict: bool, wante
 
 
 def readiness_table(models: Directory[ModelVersion]) -> dict[tuple[str, str], tuple[bool, int, bool]]:
-    """What the wire answers from, by (name, version), "" for the default: ready, where its instances wait, decoupled."""
+    """What the wire answers from, by (name, version), "" for the default: ready, where instances wait, decoupled."""
     rows: dict[tuple[str, str], tuple[bool, int, bool]] = {}
     for name, model in models.models.items():
         for entry in model.entries:
