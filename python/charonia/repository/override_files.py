@@ -119,8 +119,8 @@ def _place(name: str) -> PurePosixPath:
         raise InvalidArgumentError(
             f"{who} has a path of more than {_MAX_PATH_BYTES} bytes or {_MAX_PATH_PARTS} parts; use a shorter one"
         )
-    normal = os.path.normpath(name)
-    if os.path.isabs(name) or normal == ".." or normal.startswith("../"):
+    normal = os.path.normpath(name.lstrip("/"))  # Triton's clients also write `file:/1/model.py`
+    if normal == ".." or normal.startswith("../"):
         raise InvalidArgumentError(
             f"{who} must stay within model directory: its path is relative to the model's folder, as '1/model.onnx'"
         )

@@ -9,12 +9,14 @@ from charonia.backends.base import InstanceSpec, ModelContext
 from charonia.backends.missing_file import missing_file
 from charonia.backends.python.environment import Environment
 from charonia.config.json_form import config_to_json_text
+from charonia.core.errors import InvalidArgumentError
 
 DEFAULT_MODEL_FILE = "model.py"
 
 # Memory that numpy frees goes back to the process, not to the kernel at once: else each array of more than 128 KiB
 # costs the page faults of all its pages again (a batch of 1,000 strings 150 µs, four megabytes a millisecond).
 _MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(16 << 20), "MALLOC_TRIM_THRESHOLD_": str(64 << 20)}
+_NOT_IN_NAMES = frozenset(";|&$`<>()[]{}\\\"'*?~#!")
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -44,7 +46,13 @@ def find_files(context: ModelContext, backend_file: Path | None) -> ModelFiles:
 
     Raises:
         NotFoundError: there is none.
+        InvalidArgumentError: the model's name has characters that Triton takes for Python models in no name.
     """
+    if not _NOT_IN_NAMES.isdisjoint(context.name):
+        raise InvalidArgumentError(
+            f"Invalid stub name: contains invalid characters: model '{context.name}' is a Python model, "
+            f"whose name may have none of {''.join(sorted(_NOT_IN_NAMES))}"
+        )
     if backend_file is not None:
         return ModelFiles(
             backend_file, f"{context.config.backend}_backend", (backend_file.parent,), context.version_dir

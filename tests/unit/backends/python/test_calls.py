@@ -296,3 +296,17 @@ def test_async_exec_needs_a_running_loop(request_):
 def test_requests_of_a_runtime_are_requests(request_):
     assert isinstance(request_, InferenceRequest)
     assert type(request_).__name__ == "InferenceRequest"
+
+
+def test_a_forked_process_can_not_call(request_, monkeypatch):
+    monkeypatch.setattr(calls, "_PID", calls._PID - 1)
+    with pytest.raises(TritonModelException, match="forked"):
+        request_.exec()
+
+
+@pytest.mark.parametrize("missing", ["model_name", "inputs", "requested_output_names"])
+def test_what_a_call_needs_is_named(runtime, missing):
+    given = {"model_name": "other", "inputs": [], "requested_output_names": ["Y"]}
+    del given[missing]
+    with pytest.raises(TypeError, match=missing):
+        request_class(runtime)(**given)

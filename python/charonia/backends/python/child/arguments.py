@@ -54,14 +54,14 @@ def correlation_id(value: Any) -> int | str:
     return int(value)
 
 
-def names(argument: str, values: Iterable[Any]) -> list[str]:
+def names(argument: str, values: Any) -> list[str]:
     found = [text(f"each of {argument}", value) for value in _several(argument, values)]
     if "" in found:
         raise TritonModelException(f"{argument} has an empty name, at position {found.index('')}")
     return found
 
 
-def tensors(argument: str, values: Iterable[Any]) -> list[Tensor]:
+def tensors(argument: str, values: Any) -> list[Tensor]:
     found = list(_several(argument, values))
     for value in found:
         if not isinstance(value, Tensor):

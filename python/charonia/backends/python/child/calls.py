@@ -25,6 +25,7 @@ Callers = Tuple[str, ...]
 # runs: a thread of the user's has a context of its own.
 CALLERS: ContextVar[Callers | None] = ContextVar("charonia_callers", default=None)
 
+_PID = os.getpid()
 _OUTSIDE: ContextVar[bool] = ContextVar("charonia_outside_execute", default=False)
 
 
@@ -236,6 +237,11 @@ def _check(request: InferenceRequest) -> None:
     if _OUTSIDE.get():
         raise TritonModelException(
             "BLS is only supported during the 'execute' function. Neither initialize nor finalize can call other models"
+        )
+    if os.getpid() != _PID:  # what would answer it runs in the process that this one is a copy of
+        raise TritonModelException(
+            "BLS can't be used in a process that the model has forked (multiprocessing.Pool, for one): "
+            "call other models from threads, or from the model's own process"
         )
     if request._running is None:
         raise TritonModelException(

@@ -82,9 +82,9 @@ class InferenceRequest:
         self,
         request_id: str = "",
         correlation_id: int | str = 0,
-        inputs: Iterable[Tensor] = (),
-        requested_output_names: Iterable[str] = (),
-        model_name: str = "",
+        inputs: Iterable[Tensor] | None = None,  # this one and the next two are needed: None raises TypeError
+        requested_output_names: Iterable[str] | None = None,
+        model_name: str | None = None,
         model_version: int = -1,
         flags: int = 0,
         timeout: int = 0,
@@ -183,6 +183,12 @@ class InferenceRequest:
 
     def preferred_memory(self) -> PreferredMemory | None:
         return self._preferred_memory
+
+    @property
+    def _prefers_host(self) -> bool:
+        """Outputs that lie on a device are to be copied to the host; otherwise everything stays where it was made."""
+        preferred = self._preferred_memory
+        return preferred is not None and preferred.preferred_memory_type == TRITONSERVER_MEMORY_CPU
 
     def trace(self) -> InferenceTrace:
         return self._trace or InferenceTrace()
