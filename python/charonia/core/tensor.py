@@ -22,7 +22,7 @@ class Buffer(Protocol):
 
     `host()` gives something with the Python buffer protocol; for device memory that is a copy. Who holds a
     Buffer keeps its memory alive; `owned` says that nobody writes to it any more, so it may be lent without a copy.
-    Device memory is always `owned`.
+    Where `device` is not "cpu" it is a `DeviceBuffer`.
     """
 
     @property
@@ -32,6 +32,20 @@ class Buffer(Protocol):
     @property
     def owned(self) -> bool: ...
     def host(self) -> Any: ...
+
+
+class DeviceBuffer(Buffer, Protocol):
+    """Memory on a device ("gpu:0"), always `owned`. No work is pending on it: whoever has it may read it at once, on any
+    stream. A backend that can't use it takes `host()`, which is one copy; who only passes it on copies nothing.
+    """
+
+    @property
+    def address(self) -> int:
+        """Where it starts, as the device counts."""
+
+    def handle(self) -> Any:
+        """Plain values by which another process opens the memory (`backends/python/child/devices.py`), None where that
+        is not possible. Whoever sends it holds this Buffer until the other process needs the memory no longer."""
 
 
 class HostBuffer:

@@ -143,4 +143,5 @@ def _tensor(name: str, value: Any) -> Tensor:
 
 
 def _copied(tensor: Tensor) -> Tensor:
-    return tensor.to_owned() if not isinstance(tensor.buffer.host(), bytes) else tensor
+    on_device = tensor.buffer.device != "cpu"
+    return tensor if on_device or isinstance(tensor.buffer.host(), bytes) else tensor.to_owned()

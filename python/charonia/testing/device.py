@@ -6,58 +6,50 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from charonia.backends.base import Batch, InstanceSpec, ModelContext
+from charonia.backends.python.child import fake_device
+from charonia.backends.python.child.devices import Local
+from charonia.core.datatypes import DATATYPES
 from charonia.core.request import InferRequest
-from charonia.core.tensor import Array, Tensor
+from charonia.core.tensor import Array, DeviceBuffer, Tensor
 
 if TYPE_CHECKING:
     from charonia.config.schema import ModelConfig
 
 
 class FakeDevice:
-    """Counts what moves between it and the host.
+    """Counts what moves between it and the host in this process, since it was made. Others can open its memory.
 
     Attributes:
-        name: what `Buffer.device` says of its memory.
-        downloads: copies to the host; uploads: copies from there.
+        name: what `Buffer.device` says of its memory: "fake:" and a number.
+        uploads: copies from the host.
     """
 
     def __init__(self, name: str = "fake:0") -> None:
         self.name = name
-        self.downloads = 0
         self.uploads = 0
+        self._before = fake_device.downloads
         self._lock = threading.Lock()
 
-    def download(self, array: Array) -> bytes:
-        """The host's copy of an array on the device."""
-        with self._lock:
-            self.downloads += 1
-        return array.tobytes()
-
-    def upload(self, tensor: Tensor) -> "FakeDeviceBuffer":
-        """A copy of the tensor on the device; its own buffer if it is there already."""
-        if isinstance(tensor.buffer, FakeDeviceBuffer) and tensor.buffer.on is self:
-            return tensor.buffer
-        with self._lock:
-            self.uploads += 1
-        return FakeDeviceBuffer(self, np.array(tensor.numpy()))
-
-
-class FakeDeviceBuffer:
-    """A Buffer in the memory of a fake device. `array` is for code that "runs on the device"."""
-
-    owned = True
-
-    def __init__(self, device: FakeDevice, array: Array) -> None:
-        self.on = device
-        self.array = array
-        self.nbytes = array.nbytes
-
     @property
-    def device(self) -> str:
-        return self.on.name
+    def downloads(self) -> int:
+        """Copies to the host."""
+        return fake_device.downloads - self._before
 
-    def host(self) -> bytes:
-        return self.on.download(self.array)
+    def place(self, array: Array) -> DeviceBuffer:
+        """Device memory with what was computed there."""
+        made = fake_device.upload(array)
+        return Local(self.name, made.address, array.nbytes, made)
+
+    def array(self, tensor: Tensor) -> Array:
+        """A tensor's elements for code that runs on the device, copied there if need be. Keep the tensor meanwhile."""
+        dtype = DATATYPES[tensor.datatype].numpy
+        buffer = tensor.buffer
+        if buffer.device != self.name:
+            with self._lock:
+                self.uploads += 1
+            return np.array(tensor.numpy())
+        made: Array = fake_device.view(buffer.address, buffer.nbytes).view(dtype).reshape(tensor.shape)  # type: ignore[attr-defined]
+        return made
 
 
 class FakeDeviceBackend:
@@ -97,8 +89,8 @@ class FakeDeviceModel:
 
     def _output(self, request: InferRequest, source: str, target: str) -> Tensor:
         tensor = request.inputs[source]
-        array = self._device.upload(tensor).array
-        return Tensor(target, tensor.datatype, tensor.shape, FakeDeviceBuffer(self._device, array + 1))
+        made = self._device.place(self._device.array(tensor) + 1)
+        return Tensor(target, tensor.datatype, tensor.shape, made)
 
     def close(self) -> None:
         """Nothing is held."""

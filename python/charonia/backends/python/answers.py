@@ -7,13 +7,13 @@ import numpy as np
 
 from charonia.backends.base import Batch
 from charonia.backends.python.child.arena import Block
-from charonia.backends.python.child.columns import IN_FRAME, IN_READER, shapes_of, spans, total_bytes
+from charonia.backends.python.child.columns import IN_FRAME, IN_READER, ON_DEVICE, shapes_of, spans, total_bytes
 from charonia.backends.python.outputs import OutputCheck
 from charonia.backends.python.results import reported_error
 from charonia.backends.python.widening import widened
 from charonia.core.errors import BackendError, CharoniaError
 from charonia.core.request import NO_PARAMETERS, InferRequest
-from charonia.core.tensor import HostBuffer, Tensor
+from charonia.core.tensor import DeviceBuffer, HostBuffer, Tensor
 
 Problems = Mapping[int, str]
 
@@ -32,6 +32,7 @@ class AnswerReader:
     Args:
         lend_input: (offset, nbytes) → memory of an input that comes back unchanged, and its block's key.
         lend_output: (offset, nbytes) → memory that the process wrote; it is given back with its last view.
+        open_device: (handle, nbytes, key) → memory on a device.
     """
 
     def __init__(
@@ -39,10 +40,12 @@ class AnswerReader:
         check: OutputCheck,
         lend_input: Callable[[int, int], tuple[Block, int]],
         lend_output: Callable[[int, int], Block],
+        open_device: Callable[[Any, int, int], DeviceBuffer],
     ) -> None:
         self._check = check
         self._lend_input = lend_input
         self._lend_output = lend_output
+        self._open = open_device
 
     def deliver(self, batch: Batch, meta: Any, payload: bytearray) -> Sequence[int]:
         """Answer the requests of a batch that a DONE frame has something for; their indices."""
@@ -115,7 +118,12 @@ class AnswerReader:
         return found
 
     def _tensors(self, column: Any, count: int, payload: bytearray, released: Sequence[int]) -> list[Tensor]:
-        name, datatype, shapes, sizes, _, _ = column
+        name, datatype, shapes, sizes, where, entries = column
+        if where == ON_DEVICE:
+            return [
+                Tensor(name, datatype, shape, self._open(handle, nbytes, key))
+                for shape, nbytes, (key, handle) in zip(shapes, sizes, entries, strict=True)
+            ]
         memory, at, owned = self._memory(column, count, payload, released)
         if type(shapes) is tuple and type(sizes) is int and sizes:
             return [

@@ -38,6 +38,7 @@ from charonia.config.schema import ModelConfig
 from charonia.core.errors import BackendError, InvalidArgumentError
 
 EXECUTION = "execution"
+FORCE_HOST = "FORCE_CPU_ONLY_INPUT_TENSORS"
 _FORMS = ("isolated", "inline")
 
 
@@ -181,6 +182,7 @@ class PythonModel:
         self._warm = warm
         self._supervisor = supervisor
         self._forget = forget
+        self._keeps_devices = _keeps_devices(context)
         self._inline = new_program(context, files, self._new_events()) if _is_inline(context) else None
         self._restart = _restart_policy(context.backend_config)
         self._notes = OutputNotes(context.name, context.server.log)
@@ -215,7 +217,8 @@ class PythonModel:
         context = self._context
         names = tuple(output.name for output in context.config.output)
         label, args, log = _label(context, spec), model_args(context, spec), context.server.log
-        return InlineInstance(label, spec.name, program, args, names, self._new_check(), log)
+        check = self._new_check()
+        return InlineInstance(label, spec.name, program, args, names, check, log, self._keeps_devices)
 
     def _plan(self, spec: InstanceSpec) -> HostPlan:
         context = self._context
@@ -230,6 +233,7 @@ class PythonModel:
             new_events=self._new_events,
             new_calls=self._new_calls,
             finalize_timeout_s=context.server.exit_timeout_s,
+            keeps_devices=self._keeps_devices,
             restart=self._restart,
             log=context.server.log,
         )
@@ -275,6 +279,15 @@ def _is_inline(context: ModelContext) -> bool:
     raise InvalidArgumentError(
         f"model '{context.name}': parameter '{EXECUTION}' must be one of {', '.join(_FORMS)}, got '{form}'"
     )
+
+
+def _keeps_devices(context: ModelContext) -> bool:
+    """Raises InvalidArgumentError for a value that is not "yes" or "no"."""
+    parameters = context.config.parameters
+    value = parameters[FORCE_HOST].string_value if FORCE_HOST in parameters else "yes"
+    if value not in ("yes", "no"):
+        raise InvalidArgumentError(f"model '{context.name}': parameter '{FORCE_HOST}' must be yes or no, got '{value}'")
+    return value == "no"
 
 
 def _restart_policy(settings: Mapping[str, str]) -> RestartPolicy:

@@ -5,10 +5,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from charonia.backends.joining import host_bytes
 from charonia.backends.python.child import wire
 from charonia.backends.python.child.arena import Arena
 from charonia.backends.python.child.columns import Packer
+from charonia.backends.python.encoding import one_column
 from charonia.backends.python.outbox import Outbox
 from charonia.backends.python.outgoing import CallDescription, OutgoingCalls, call_failure
 from charonia.core.errors import UnavailableError
@@ -67,8 +67,20 @@ class ProcessCalls:
     def _begin(self, frame: wire.Frame) -> None:
         description, columns, callers, freed = frame.meta
         self._free(freed)
-        name, version, id_, correlation_id, flags, timeout_us, priority, parameters, requested, decoupled = description
-        call = self._under_way[frame.correlation] = _ProcessCall(self, frame.correlation)
+        (
+            name,
+            version,
+            id_,
+            correlation_id,
+            flags,
+            timeout_us,
+            priority,
+            parameters,
+            requested,
+            decoupled,
+            prefers_host,
+        ) = description
+        call = self._under_way[frame.correlation] = _ProcessCall(self, frame.correlation, prefers_host)
         described = CallDescription(
             name,
             self._inputs(columns, frame.payload),
@@ -102,11 +114,11 @@ class ProcessCalls:
         for offset in offsets:
             self._replies.free(offset)
 
-    def deliver(self, number: int, replies: Sequence[Reply]) -> None:
+    def deliver(self, number: int, replies: Sequence[Reply], prefers_host: bool) -> None:
         """Send the replies to one call to the process."""
         items, payload, start = [], [], 0
         for reply in replies:
-            *item, parts = self._packed(reply)
+            *item, parts = self._packed(reply, prefers_host)
             body = b"".join(parts)
             items.append((*item, start))
             payload.append(body)
@@ -115,7 +127,7 @@ class ProcessCalls:
             self._under_way.pop(number, None)
         self._outbox.post(wire.REPLIES, number, items, payload)
 
-    def _packed(self, reply: Reply) -> Any:
+    def _packed(self, reply: Reply, prefers_host: bool) -> Any:
         """(whether it is the last, failure, parameters, columns, parts of the payload), see `child/calling.py`."""
         if reply.error is not None or not (reply.has_response or reply.request.takes_stream):
             return reply.final, call_failure(reply), None, None, ()
@@ -123,7 +135,7 @@ class ProcessCalls:
             return reply.final, None, None, None, ()
         packer = Packer(self._replies)
         try:
-            columns = [_column(packer, tensor) for tensor in reply.outputs]
+            columns = [one_column(packer, tensor, prefers_host) for tensor in reply.outputs]
         except OSError as error:
             packer.undo()
             known = UnavailableError(f"no shared memory for the outputs of model '{reply.request.model_name}': {error}")
@@ -132,11 +144,12 @@ class ProcessCalls:
 
 
 class _ProcessCall:
-    """The ReplyChannel and the Flow of one call."""
+    """The ReplyChannel and the Flow of one call. `prefers_host`: outputs on a device are copied to the host."""
 
-    def __init__(self, calls: ProcessCalls, number: int) -> None:
+    def __init__(self, calls: ProcessCalls, number: int, prefers_host: bool) -> None:
         self._calls = calls
         self._number = number
+        self._prefers_host = prefers_host
         self._lock = threading.Lock()
         self._untaken: deque[int] = deque()  # the bytes of each
         self._untaken_bytes = 0
@@ -153,7 +166,7 @@ class _ProcessCall:
                 nbytes = sum([tensor.buffer.nbytes for tensor in reply.outputs])
                 self._untaken.append(nbytes)
                 self._untaken_bytes += nbytes
-        self._calls.deliver(self._number, replies)
+        self._calls.deliver(self._number, replies, self._prefers_host)
 
     def has_room(self) -> bool:
         room = len(self._untaken) < _ROOM and self._untaken_bytes < _ROOM_BYTES
@@ -184,8 +197,3 @@ class _ProcessCall:
             listeners, self._listeners = (self._listeners, []) if self.has_room() else ([], self._listeners)
         for listener in listeners:
             listener()
-
-
-def _column(packer: Packer, tensor: Tensor) -> Any:
-    buffer = tensor.buffer
-    return packer.column(tensor.name, tensor.datatype, [tensor.shape], [host_bytes(buffer.host())], [buffer.nbytes])

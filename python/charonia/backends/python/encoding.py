@@ -37,9 +37,15 @@ def callers_of(requests: Sequence[InferRequest]) -> tuple[str, ...]:
     return tuple(dict.fromkeys([name for request in requests for name in request.ancestors]))
 
 
-def groups_of(packer: Packer, requests: Sequence[InferRequest]) -> list[Any]:
-    """Requests with the same inputs (names and datatypes) together; usually that is all of them."""
+def groups_of(packer: Packer, requests: Sequence[InferRequest], keeps_devices: bool = False) -> list[Any]:
+    """Requests with the same inputs (names and datatypes) together; usually that is all of them.
+
+    Args:
+        keeps_devices: inputs on a device stay there, if the receiver can open them; else they are copied to the host.
+    """
     names = [tuple(request.inputs) for request in requests]
+    if keeps_devices and any(is_on_device(tensor) for request in requests for tensor in request.inputs.values()):
+        return [([index], _mixed_columns(packer, request)) for index, request in enumerate(requests)]
     if names.count(names[0]) == len(names):
         columns = _columns(packer, names[0], requests)
         if columns is not None:
@@ -62,6 +68,23 @@ def _columns(packer: Packer, names: Sequence[str], requests: Sequence[InferReque
         if datatypes.count(datatypes[0]) != len(datatypes):
             return None
     return [_column(packer, name, tensors) for name, tensors in zip(names, tensors_by_name, strict=True)]
+
+
+def _mixed_columns(packer: Packer, request: InferRequest) -> list[Any]:
+    return [one_column(packer, tensor) for tensor in request.inputs.values()]
+
+
+def one_column(packer: Packer, tensor: Tensor, prefers_host: bool = False) -> Any:
+    """One tensor, where it lies, unless the receiver prefers the host."""
+    if is_on_device(tensor) and not prefers_host:
+        column = packer.device_column(tensor.name, tensor.datatype, [tensor.shape], [tensor.buffer])
+        if column is not None:
+            return column
+    return _column(packer, tensor.name, [tensor])
+
+
+def is_on_device(tensor: Tensor) -> bool:
+    return tensor.buffer.device != "cpu"
 
 
 def _column(packer: Packer, name: str, tensors: list[Tensor]) -> Any:

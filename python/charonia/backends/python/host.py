@@ -34,6 +34,7 @@ class HostPlan:
         spawn: starts a process.
         new_check, new_events, new_calls: one of each for each process.
         finalize_timeout_s: how long finalize may take.
+        keeps_devices: inputs on a device stay there; else they are copied to the host.
     """
 
     name: str
@@ -46,6 +47,7 @@ class HostPlan:
     new_events: Callable[[], ModelEvents]
     new_calls: Callable[[], OutgoingCalls]
     finalize_timeout_s: float
+    keeps_devices: bool
     restart: RestartPolicy
     log: Log
 
@@ -58,7 +60,7 @@ class _Life:
     ) -> None:
         self.child = child
         self.events = events
-        self.link = Link(child.work, child.inputs, child.outputs, child.outbox, plan.new_check())
+        self.link = Link(child.work, child.inputs, child.outputs, child.outbox, plan.new_check(), plan.keeps_devices)
         self.calls = ProcessCalls(
             plan.new_calls(), child.outbox, child.replies, self.link.call_inputs, self.link.callers
         )

@@ -87,6 +87,7 @@ class InlineInstance:
         output_names: tuple[str, ...],
         check: OutputCheck,
         log: Log,
+        keeps_devices: bool,
     ) -> None:
         """Raises BackendError when the model can't be imported or initialized."""
         self.health_changed: Callable[[], None] = _nothing
@@ -95,6 +96,7 @@ class InlineInstance:
         self._output_names = output_names
         self._check = check
         self._log = log
+        self._keeps_devices = keeps_devices
         self._turn = threading.Lock()  # one call into the model at a time
         try:
             self._model = Model(name, program.module())
@@ -105,7 +107,8 @@ class InlineInstance:
     def start(self, batch: Batch) -> None:
         runtime = self._program.runtime
         tasks = [Task(batch, request, self._send) for request in batch.requests]
-        requests = read_inputs(batch.requests, tasks, self._output_names, self._program.api.InferenceRequest)
+        request_class = self._program.api.InferenceRequest
+        requests = read_inputs(batch.requests, tasks, self._output_names, request_class, self._keeps_devices)
         runtime.open.update(tasks)
         CALLERS.set(callers_of(batch.requests))
         batch.inputs_ready()

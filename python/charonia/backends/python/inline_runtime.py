@@ -113,7 +113,7 @@ class InlineRuntime:
             decoupled,
             self._callers(),
         )
-        call = _InlineCall(sink)
+        call = _InlineCall(sink, request._prefers_host)
         self._under_way.add(call)
         call.begun(self._calls.begin(description, call, call))
         return call
@@ -156,8 +156,9 @@ class InlineRuntime:
 class _InlineCall:
     """A call to another model: its ReplyChannel and Flow for the server, its OutgoingCall for the model."""
 
-    def __init__(self, sink: ResponseSink) -> None:
+    def __init__(self, sink: ResponseSink, prefers_host: bool) -> None:
         self._sink = sink
+        self._prefers_host = prefers_host
         self._lock = threading.Lock()
         self._waiting: deque[int] = deque()  # the bytes of each response that the model has not taken
         self._waiting_bytes = 0
@@ -174,7 +175,7 @@ class _InlineCall:
             with self._lock:
                 self._waiting.append(nbytes)
                 self._waiting_bytes += nbytes
-            self._sink(_response(reply), reply.final)
+            self._sink(_response(reply, self._prefers_host), reply.final)
 
     def has_room(self) -> bool:
         room = len(self._waiting) < _CALL_ROOM and self._waiting_bytes < _CALL_ROOM_BYTES
@@ -210,13 +211,13 @@ class _InlineCall:
             listener()
 
 
-def _response(reply: Reply) -> InferenceResponse | None:
+def _response(reply: Reply, prefers_host: bool) -> InferenceResponse | None:
     if reply.error is not None or not (reply.has_response or reply.request.takes_stream):
         code, text = call_failure(reply)
         return InferenceResponse([], TritonError(text, code))
     if not reply.has_response:
         return None
-    response = InferenceResponse([lend(tensor) for tensor in reply.outputs])
+    response = InferenceResponse([lend(tensor, prefers_host) for tensor in reply.outputs])
     response._parameters = dict(reply.parameters) or None
     return response
 

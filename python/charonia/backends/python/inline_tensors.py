@@ -7,11 +7,12 @@ import numpy as np
 
 from charonia.backends.joining import host_bytes
 from charonia.backends.python.child.batch import BatchReader
-from charonia.backends.python.child.columns import IN_FRAME_BYTES, IN_WRITER, Packer
+from charonia.backends.python.child.columns import IN_FRAME_BYTES, IN_WRITER, ON_DEVICE, Packer
 from charonia.backends.python.child.datatypes import BYTES, TYPE_OF_NAME
+from charonia.backends.python.child.device_tensor import DeviceTensor
 from charonia.backends.python.child.messages import InferenceRequest
 from charonia.backends.python.child.tensor import Tensor as ModelTensor
-from charonia.backends.python.encoding import facts_of, groups_of, requested_of
+from charonia.backends.python.encoding import facts_of, groups_of, is_on_device, requested_of
 from charonia.core.request import InferRequest
 from charonia.core.tensor import HostBuffer, Tensor
 
@@ -21,15 +22,17 @@ def read_inputs(
     keys: Sequence[Any],
     output_names: Sequence[str],
     request_class: type[InferenceRequest],
+    keeps_devices: bool = False,
 ) -> list[InferenceRequest]:
     """Requests as the model gets them. Inputs are copies that it may write to: existing models change them in place.
 
     Args:
         keys: by which the runtime knows each; each has `cancelled`.
         output_names: what a request gets that asks for none by name.
+        keeps_devices: inputs on a device stay there; they are no copies.
     """
     packer = _InlinePacker()
-    groups = groups_of(packer, requests)
+    groups = groups_of(packer, requests, keeps_devices)
     meta = (0, facts_of(requests), requested_of(requests), groups, ())
     payload = bytearray().join(packer.parts)
     made = _InlineReader(packer.memories, output_names, request_class).read(meta, payload)
@@ -65,8 +68,13 @@ class LentTensor(ModelTensor):
     _array = property(_get_array, _set_array)
 
 
-def lend(tensor: Tensor) -> ModelTensor:
-    """A tensor of a reply, for the model; its memory is kept beyond the reply."""
+def lend(tensor: Tensor, prefers_host: bool) -> ModelTensor:
+    """A tensor of a reply, for the model; its memory is kept beyond the reply. On a device it stays there, unless the
+    model prefers the host."""
+    if is_on_device(tensor):
+        if not prefers_host:
+            return DeviceTensor(tensor.name, tensor.datatype, tensor.shape, tensor.buffer)
+        return ModelTensor._of(tensor.name, tensor.datatype, tensor.shape, _copied(tensor))
     if tensor.datatype == BYTES or tensor.buffer.owned:
         return LentTensor(tensor.to_owned())
     return ModelTensor._of(tensor.name, tensor.datatype, tensor.shape, _copied(tensor))
@@ -82,6 +90,8 @@ def take(tensor: ModelTensor, *, copies: bool = False) -> Tensor:
     if type(tensor) is LentTensor and tensor.lent is not None:
         lent = tensor.lent
         return Tensor(tensor._name, lent.datatype, lent.shape, lent.buffer)
+    if tensor._memory is not None:
+        return Tensor(tensor._name, tensor._datatype, tensor._shape, tensor._memory)
     if tensor._datatype == BYTES:
         raw = tensor._serialised()
         return Tensor(tensor._name, BYTES, tensor._shape, HostBuffer(raw, len(raw), owned=True))
@@ -120,6 +130,9 @@ class _InlinePacker(Packer):
         self.memories.append(memory)
         return IN_WRITER, len(self.memories) - 1
 
+    def device_column(self, name: str, datatype: str, shapes: list[Any], memories: list[Any]) -> Any:
+        return (name, datatype, shapes, [memory.nbytes for memory in memories], ON_DEVICE, memories)
+
 
 class _InlineReader(BatchReader):
     """Reads what the packer laid out; the cancel flag is that of the key."""
@@ -134,3 +147,6 @@ class _InlineReader(BatchReader):
 
     def placed(self, offset: int, nbytes: int) -> Any:
         return self._memories[offset]
+
+    def on_device(self, entries: Any, sizes: list[int]) -> list[Any]:
+        return list(entries)

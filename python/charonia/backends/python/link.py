@@ -16,6 +16,7 @@ from charonia.backends.python.answers import AnswerReader
 from charonia.backends.python.child import wire
 from charonia.backends.python.child.arena import Arena, Block, Region
 from charonia.backends.python.child.columns import Packer
+from charonia.backends.python.child.devices import Opened
 from charonia.backends.python.child.responding import drained
 from charonia.backends.python.encoding import callers_of, facts_of, groups_of, requested_of
 from charonia.backends.python.open_requests import CANCEL_SLOTS, OpenRequests
@@ -33,6 +34,7 @@ class Link:
         inputs: shared memory that this side writes; its first CANCEL_SLOTS bytes are cancel flags.
         outputs: shared memory that the process writes.
         outbox: frames to the process beside the batches.
+        keeps_devices: inputs on a device stay there.
     """
 
     def __init__(
@@ -42,15 +44,20 @@ class Link:
         outputs: Region,
         outbox: Outbox,
         check: OutputCheck,
+        keeps_devices: bool = False,
     ) -> None:
         self._work = work
+        self._keeps_devices = keeps_devices
         self._inputs = InputBlocks(inputs)
         self._correlation = 0
         self._dropped_outputs: deque[int] = deque()  # lent outputs that have gone, from any thread
         lend_output = partial(Block, outputs, released=self._dropped_outputs)
-        self._answers = AnswerReader(check, self._inputs.lend, lend_output)
+        self._answers = AnswerReader(check, self._inputs.lend, lend_output, self._open_device)
         flags = memoryview(inputs.region.view)[:CANCEL_SLOTS]
         self._open = OpenRequests(flags, self._answers, outbox, self._dropped_outputs)
+
+    def _open_device(self, handle: Any, nbytes: int, key: int) -> Opened:
+        return Opened(handle, nbytes, self._dropped_outputs, key)
 
     def exchange(self, batch: Batch) -> None:
         """Execute a batch and answer its requests, all but those whose response senders answer them.
@@ -100,7 +107,7 @@ class Link:
     def _send(self, batch: Batch, key: int) -> None:
         packer = Packer(self._inputs.arena)
         try:
-            groups = groups_of(packer, batch.requests)
+            groups = groups_of(packer, batch.requests, self._keeps_devices)
         except OSError as error:
             packer.undo()
             raise UnavailableError(

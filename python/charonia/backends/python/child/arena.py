@@ -12,6 +12,7 @@ import mmap
 import os
 import threading
 from bisect import bisect_left
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -115,13 +116,15 @@ class Arena:
             self.region.lengthen(reserved_bytes)
         self._free: list[tuple[int, int]] = []  # (offset, bytes), ascending, never adjacent
         self._sizes: dict[int, int] = {}
+        self._kept: dict[int, Any] = {}
+        self._keys = count(-1, -1)
         if self.region.size > reserved_bytes:
             self._free.append((reserved_bytes, self.region.size - reserved_bytes))
 
     @property
     def blocks(self) -> int:
-        """How many blocks are in use."""
-        return len(self._sizes)
+        """How many blocks are in use, and what is kept beside them."""
+        return len(self._sizes) + len(self._kept)
 
     @property
     def free_bytes(self) -> int:
@@ -160,8 +163,18 @@ class Arena:
         self._sizes[offset] = need
         return offset
 
+    def keep(self, thing: Any) -> int:
+        """Keep something alive that the other side uses and that is no block (memory on a device); what `free` takes
+        for it: a number below 0."""
+        key = next(self._keys)
+        self._kept[key] = thing
+        return key
+
     def free(self, offset: int) -> None:
-        """Give a block back; its neighbours join."""
+        """Give a block back, its neighbours join; or let go of what `keep` kept."""
+        if offset < 0:
+            del self._kept[offset]
+            return
         with self._lock:
             self._give_back(offset)
 

@@ -18,8 +18,10 @@ from typing import Any, Iterable, Mapping, Sequence
 import numpy as np
 
 from .arena import Arena, Block, Region
-from .columns import IN_FRAME, IN_FRAME_BYTES, IN_READER, Packer, arrays, shapes_of, spans, total_bytes
+from .columns import IN_FRAME, IN_FRAME_BYTES, IN_READER, ON_DEVICE, Packer, arrays, shapes_of, spans, total_bytes
 from .datatypes import BYTES
+from .device_tensor import DeviceTensor
+from .devices import Opened
 from .errors import TritonError
 from .messages import InferenceRequest
 from .responses import InferenceResponse
@@ -66,10 +68,16 @@ class BatchReader:
         """The memory of a column that did not come in the frame."""
         return np.asarray(Block(self._region, offset, nbytes, self._released))
 
+    def on_device(self, entries: Any, sizes: list[int]) -> list[Any]:
+        """The memories of a column that lies on devices."""
+        return [Opened(handle, nbytes, self._released, key) for (key, handle), nbytes in zip(entries, sizes)]
+
     def tensors(self, column: Any, count: int, payload: bytearray) -> list[Tensor]:
         """Those of one column."""
-        name, datatype, _, sizes, where, offset = column
+        name, datatype, shapes, sizes, where, offset = column
         memory: Any = payload
+        if where == ON_DEVICE:
+            return [DeviceTensor(name, datatype, *parts) for parts in zip(shapes, self.on_device(offset, sizes))]
         if where != IN_FRAME:
             memory, offset = self.placed(offset, total_bytes(column, count)), 0
         make = Tensor._of
@@ -111,7 +119,7 @@ class BatchWriter:
     def _group(
         self, requests: list[InferenceRequest], results: list[Any], failures: Any, parameters: Any
     ) -> dict[Any, dict[int, list[Tensor]]]:
-        """Results with the same output names and datatypes, by index."""
+        """Results with the same output names and datatypes, all on the host or all on devices, by index."""
         groups: dict[Any, dict[int, list[Tensor]]] = {}
         for index, result in enumerate(results):
             error = result._error if type(result) is InferenceResponse else result
@@ -126,7 +134,7 @@ class BatchWriter:
             request = requests[index]
             if request._prunes:
                 tensors = [tensor for tensor in tensors if tensor._name in request._requested]
-            key = tuple([(tensor._name, tensor._datatype) for tensor in tensors])
+            key = tuple([(tensor._name, tensor._datatype, tensor._memory is None) for tensor in tensors])
             groups.setdefault(key, {})[index] = tensors
         return groups
 
@@ -169,6 +177,14 @@ def column_of(packer: Packer, tensors: Iterable[Tensor], sources: Mapping[int, T
     """One output of several responses."""
     tensors = list(tensors)
     first = tensors[0]
+    if first._memory is not None:
+        memories = [tensor._memory for tensor in tensors]
+        shapes = [tensor._shape for tensor in tensors]
+        column = packer.device_column(first._name, first._datatype, shapes, memories)
+        if column is not None:
+            return column
+        hosts = [memory.host() for memory in memories]
+        return packer.column(first._name, first._datatype, shapes, hosts, [memory.nbytes for memory in memories])
     if first._datatype == BYTES:
         buffers = [tensor._serialised(sources.get(id(tensor._array))) for tensor in tensors]
         sizes = [len(buffer) for buffer in buffers]

@@ -2,8 +2,8 @@
 
 INFER    the correlation is the call's number; meta (description, columns, callers, freed)
          description: (model, version, id, correlation id, flags, timeout, priority, parameters, requested outputs,
-         whether any number of responses may come); callers: the models that wait for what calls, None where it is not
-         known; freed: blocks of replies that are not needed any more
+         whether any number of responses may come, whether outputs are wanted on the host); callers: the models that
+         wait for what calls, None where it is not known; freed: blocks of replies that are not needed any more
 TAKEN    meta (list of (number, how many responses were taken), freed)
 CANCEL   no meta
 REPLIES  meta: a list of (whether it is the last, failure, parameters, columns, start): None or (code, text); None or
@@ -157,4 +157,5 @@ def _description(request: InferenceRequest, decoupled: bool) -> Any:
         request._parameters,
         tuple(request._requested),
         decoupled,
+        request._prefers_host,
     )

@@ -6,7 +6,8 @@ column holds one tensor of each of them, one after another:
     (name, datatype, shapes, sizes, where, offset)
 
 `shapes` is one tuple when all are equal, else a list; `sizes` one number of bytes or a list; `where` says in which
-memory the column starts at `offset`. Small columns travel inside the frame, large ones through shared memory.
+memory the column starts at `offset`. Small columns travel inside the frame, large ones through shared memory. What lies
+on a device stays there: `offset` is a list of (key, handle) then, one for each tensor, see `devices`.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from .datatypes import TYPE_OF_NAME
 IN_FRAME = 0
 IN_WRITER = 1  # in the shared memory of the side that sends the frame
 IN_READER = 2  # in the shared memory of the side that receives it: a tensor that goes back unchanged
+ON_DEVICE = 3
 
 # Copies through the kernel cost less than placing and freeing a block up to about this size.
 IN_FRAME_BYTES = 16 * 1024
@@ -48,6 +50,17 @@ class Packer:
         total = sizes[0] * count if same_size else sum(sizes)
         where, offset = self._put(buffers, sizes, total)
         return (name, datatype, shapes[0] if same_shape else shapes, sizes[0] if same_size else sizes, where, offset)
+
+    def device_column(self, name: str, datatype: str, shapes: list[Any], memories: list[Any]) -> Any:
+        """A column of memory on devices, which is kept until the other side needs it no longer. None where it can't be
+        given to another process."""
+        handles = [memory.handle() for memory in memories]
+        if None in handles:
+            return None
+        keys = [self._arena.keep(memory) for memory in memories]
+        self.placed += keys
+        sizes = [memory.nbytes for memory in memories]
+        return (name, datatype, shapes, sizes, ON_DEVICE, list(zip(keys, handles)))
 
     def _put(self, buffers: list[Any], sizes: list[int], total: int) -> tuple[int, int]:
         if total > IN_FRAME_BYTES:

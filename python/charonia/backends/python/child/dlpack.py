@@ -1,4 +1,4 @@
-"""DLPack, both ways, for host memory: the exchange of tensors with PyTorch, JAX, CuPy and others without copies.
+"""DLPack, both ways: the exchange of tensors with PyTorch, JAX, CuPy and others without copies.
 
 numpy's own support is newer than 3.8's numpy and knows no bfloat16, so capsules are made and read here by ctypes.
 Imported only when a model uses DLPack.
@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from . import devices
 from .datatypes import BF16, TYPE_OF_NAME, name_of_type
 from .errors import TritonModelException
 
@@ -88,29 +89,38 @@ def export(array: Any, datatype: str, owner: Any = None) -> Any:
     Args:
         owner: held as long as the capsule, or what is made of it: models count the references to their tensors.
     """
-    shape = (ctypes.c_int64 * max(array.ndim, 1))(*array.shape)
+    address = array.__array_interface__["data"][0] if datatype != BF16 else array.view(np.uint16).ctypes.data
+    return export_memory(address, (CPU, 0), array.shape, array.dtype, datatype, (array, owner))
+
+
+def export_memory(
+    address: int, device: tuple[int, int], dims: tuple[int, ...], dtype: Any, datatype: str, owner: Any
+) -> Any:
+    """A fresh capsule over memory anywhere, with DLPack's numbers for the device. `owner` keeps the memory alive."""
+    shape = (ctypes.c_int64 * max(len(dims), 1))(*dims)
     managed = _ManagedTensor()
     tensor = managed.dl_tensor
-    tensor.data = array.__array_interface__["data"][0] if datatype != BF16 else array.view(np.uint16).ctypes.data
-    tensor.device = _Device(CPU, 0)
-    tensor.ndim = array.ndim
-    code = _BFLOAT if datatype == BF16 else _CODE_OF_KIND[array.dtype.kind]
-    tensor.dtype = _DataType(code, 8 * array.dtype.itemsize, 1)
+    tensor.data = address
+    tensor.device = _Device(*device)
+    tensor.ndim = len(dims)
+    code = _BFLOAT if datatype == BF16 else _CODE_OF_KIND[dtype.kind]
+    tensor.dtype = _DataType(code, 8 * dtype.itemsize, 1)
     tensor.shape = ctypes.cast(shape, ctypes.POINTER(ctypes.c_int64))
     managed.deleter = _delete
-    address = ctypes.addressof(managed)
-    _exported[address] = (managed, shape, array, owner)
-    return _api.PyCapsule_New(address, _FRESH, _end_capsule)
+    key = ctypes.addressof(managed)
+    _exported[key] = (managed, shape, owner)
+    return _api.PyCapsule_New(key, _FRESH, _end_capsule)
 
 
 def take(name: str, source: Any) -> tuple[str, Any]:
-    """(datatype, array) over the memory of a capsule, or of an object that gives one.
+    """(datatype, array) over the memory of a capsule, or of an object that gives one; (datatype, (shape, memory)) where
+    the memory is on a device. Work on it is complete then.
 
     Raises:
-        TritonModelException: not DLPack, used up, not in host memory, or of a datatype that Triton does not have.
+        TritonModelException: not DLPack, used up, or of a datatype or on a device that can't be used here.
     """
     if hasattr(source, "__dlpack__"):
-        _require_host(name, source.__dlpack_device__()[0])
+        _check_device(name, *source.__dlpack_device__())
         source = source.__dlpack__()
     if type(source).__name__ != "PyCapsule" or not _api.PyCapsule_IsValid(source, _FRESH):
         raise TritonModelException(
@@ -118,18 +128,44 @@ def take(name: str, source: Any) -> tuple[str, Any]:
             f"got {type(source).__name__}"
         )
     managed = _ManagedTensor.from_address(_api.PyCapsule_GetPointer(source, _FRESH))
-    _require_host(name, managed.dl_tensor.device.device_type)
-    datatype = _datatype(name, managed.dl_tensor.dtype)
+    tensor = managed.dl_tensor
+    device = _check_device(name, tensor.device.device_type, tensor.device.device_id)
+    datatype = _datatype(name, tensor.dtype)
+    dtype = TYPE_OF_NAME[datatype]
+    if device == devices.CPU:
+        _api.PyCapsule_SetName(source, _USED)
+        return datatype, _over(managed, dtype)
+    shape = tuple(tensor.shape[axis] for axis in range(tensor.ndim))
+    if not _is_contiguous(shape, tensor):
+        raise TritonModelException(
+            f"tensor '{name}' on {device} is not contiguous: only tensors in C order can be used"
+        )
+    driver, index = devices.driver_of(device)
+    driver.settle(index)
     _api.PyCapsule_SetName(source, _USED)
-    return datatype, _over(managed, TYPE_OF_NAME[datatype])
+    nbytes = prod(shape) * dtype.itemsize
+    address = (tensor.data or 0) + tensor.byte_offset
+    return datatype, (shape, devices.Local(device, address, nbytes, _Holder(managed)))
+
+
+def _is_contiguous(shape: tuple[int, ...], tensor: Any) -> bool:
+    if not tensor.strides:
+        return True
+    expected = 1
+    for axis in reversed(range(len(shape))):
+        if shape[axis] != 1 and tensor.strides[axis] != expected:
+            return not prod(shape)
+        expected *= shape[axis]
+    return True
 
 
 class _Holder:
-    """Owns a taken tensor for numpy and deletes it when the last array over it has gone."""
+    """Owns a taken tensor and deletes it when the last who uses its memory has gone. `interface`: for numpy."""
 
-    def __init__(self, managed: Any, interface: dict[str, Any]) -> None:
+    def __init__(self, managed: Any, interface: dict[str, Any] | None = None) -> None:
         self._managed = managed
-        self.__array_interface__ = interface
+        if interface is not None:
+            self.__array_interface__ = interface
 
     def __del__(self) -> None:
         if self._managed.deleter:
@@ -154,11 +190,17 @@ def _over(managed: Any, dtype: Any) -> Any:
     return np.empty(shape, dtype) if empty else np.asarray(holder)
 
 
-def _require_host(name: str, device_type: int) -> None:
-    if device_type not in _HOST_DEVICES:
+def _check_device(name: str, device_type: int, index: int) -> str:
+    """The name of the device: "cpu" for all memory that the host can read."""
+    if device_type in _HOST_DEVICES:
+        return devices.CPU
+    found = devices.name_of(device_type, index)
+    if found is None:
         raise TritonModelException(
-            f"tensor '{name}' lies on a device (DLPack type {device_type}); move it to host memory before from_dlpack"
+            f"tensor '{name}' lies on a device of DLPack type {device_type}, which is not supported; move it to host "
+            "memory before from_dlpack"
         )
+    return found
 
 
 def _datatype(name: str, dtype: Any) -> str:

@@ -20,6 +20,7 @@ class Tensor:
     """
 
     __slots__ = ("_array", "_datatype", "_elements", "_name", "_raw", "_shape")
+    _memory: Any = None  # of a DeviceTensor
 
     def __init__(self, name: str, numpy_array: Any) -> None:
         if type(numpy_array) is not np.ndarray:
@@ -96,12 +97,17 @@ class Tensor:
         """A tensor over the memory of a DLPack capsule or of anything with `__dlpack__`; no copy if it is contiguous.
 
         Raises:
-            TritonModelException: the tensor is not in host memory, or of a datatype that Triton does not have.
+            TritonModelException: the tensor is of a datatype that Triton does not have, on a device that can't be
+                used here, or not contiguous there.
         """
         from . import dlpack
 
         name = _proper_name(name)
         datatype, array = dlpack.take(name, tensor)
+        if type(array) is tuple:
+            from .device_tensor import DeviceTensor
+
+            return DeviceTensor(name, datatype, *array)
         if not array.flags.c_contiguous:
             array = np.ascontiguousarray(array)
         return Tensor._of(name, datatype, array.shape, array)
