@@ -57,10 +57,13 @@ class Generate:
         path = _PATH.fullmatch(call.path) if call.method == "POST" and call.listener == "http" else None
         if path is None:
             return False
-        if len(call.body) > _SMALL_BYTES:
-            self._large.submit(self._answer, call, path)
-        else:
+        if len(call.body) <= _SMALL_BYTES:
             self._answer(call, path)
+            return True
+        try:
+            self._large.submit(self._answer, call, path)
+        except RuntimeError:  # closed
+            self._refuse(call, Code.UNAVAILABLE, error_json("the server is stopping"))
         return True
 
     def told(self, keys: Iterable[int]) -> None:

@@ -238,6 +238,13 @@ def test_what_is_large_is_read_and_written_all_the_same(log):
     assert ask(Model(), log, body={"TEXT": [text, 5]}).status == 400
 
 
+def test_what_is_large_is_refused_once_the_server_stops(log):
+    generate, call = generate_of(Model(), log), call_of("generate", {"TEXT": "x" * 300_000})
+    generate.close()
+    assert generate.takes(call)
+    assert (call.status, json.loads(call.answer)) == (503, {"error": "the server is stopping"})
+
+
 def test_a_character_between_two_responses(log):
     whole = "é".encode()
     call = ask(Model(b"caf" + whole[:1], whole[1:] + b"!", None), log, "generate_stream")
