@@ -190,12 +190,6 @@ class InferenceRequest:
         preferred = self._preferred_memory
         return preferred is not None and preferred.preferred_memory_type == TRITONSERVER_MEMORY_CPU
 
-    @property
-    def _prefers_host(self) -> bool:
-        """Outputs that lie on a device are to be copied to the host; otherwise everything stays where it was made."""
-        preferred = self._preferred_memory
-        return preferred is not None and preferred.preferred_memory_type == TRITONSERVER_MEMORY_CPU
-
     def trace(self) -> InferenceTrace:
         return self._trace or InferenceTrace()
 
