@@ -26,21 +26,27 @@ class Allocation:
     """Device memory, gone with this object. Other processes can't open it any more then."""
 
     def __init__(self, nbytes: int) -> None:
-        fd, self.path = tempfile.mkstemp(prefix="charonia-fake-device-")
-        try:
-            os.ftruncate(fd, max(nbytes, 1))
-            self._map = mmap.mmap(fd, max(nbytes, 1))
-        finally:
-            os.close(fd)
+        size = max(nbytes, 1)
+        self._fd, self.path = _file()
+        os.ftruncate(self._fd, size)
+        self._map = mmap.mmap(self._fd, size)
         self.nbytes = nbytes
         self.address = _address(self._map)
+        self.inode = os.fstat(self._fd).st_ino
         _allocated[self.address] = self
 
     def __del__(self) -> None:
-        try:
+        os.close(self._fd)
+        if not self.path.startswith("/proc"):
             os.unlink(self.path)
-        except (AttributeError, OSError):
-            pass
+
+
+def _file() -> tuple[int, str]:
+    """A new file and a path of it that other processes can open."""
+    if hasattr(os, "memfd_create"):  # nothing is left behind, however this process ends
+        fd = os.memfd_create("fake device")
+        return fd, f"/proc/{os.getpid()}/fd/{fd}"
+    return tempfile.mkstemp(prefix="charonia-fake-device-")
 
 
 def upload(array: Any) -> Allocation:
@@ -59,17 +65,21 @@ def view(address: int, nbytes: int) -> Any:
 def export(index: int, address: int) -> tuple[Any, int]:
     for base, made in list(_allocated.items()):
         if base <= address < base + max(made.nbytes, 1):
-            return made.path, address - base
+            return (made.path, made.inode), address - base
     raise DeviceError(f"address {address} is not in memory of fake:{index}")
 
 
 def open_memory(index: int, data: Any) -> int:
+    path, inode = data
     try:
-        fd = os.open(data, os.O_RDWR)
+        fd = os.open(path, os.O_RDWR)
     except OSError as error:
         raise DeviceError(f"memory of fake:{index} can't be opened: {error}") from None
     try:
-        mapping = mmap.mmap(fd, os.fstat(fd).st_size)
+        found = os.fstat(fd)
+        if found.st_ino != inode:
+            raise DeviceError(f"memory of fake:{index} can't be opened: it has gone")
+        mapping = mmap.mmap(fd, found.st_size)
     finally:
         os.close(fd)
     address = _address(mapping)
