@@ -333,6 +333,21 @@ def test_what_a_dead_process_had_is_over_when_it_is_settled(narrow):
     assert narrow.scheduler.sequence_count == 0
 
 
+def test_the_next_process_does_not_begin_in_the_middle(narrow):
+    """What was handed out when the process died is answered; what the next process makes of it is dropped."""
+    narrow.enqueue(1, START)
+    narrow.run()
+    running = narrow.enqueue(1)
+    narrow.pull()
+    narrow.scheduler.lost("a")
+    assert "start it again" in narrow.error_of(running)
+    assert narrow.scheduler.sequence_count == 0
+    narrow.answer(running)
+    assert len(narrow.channel.replies) == 2
+    narrow.enqueue(1, START)
+    assert narrow.run() == [(1, 1, 0)]
+
+
 def test_a_sequence_may_be_ended_from_outside(narrow):
     narrow.enqueue(1, START)
     narrow.run()

@@ -130,6 +130,7 @@ class Oracle:
     def lose(self):
         seat = self.random.choice(self.seats + self.leaving)
         self.world.scheduler.lost(seat)
+        self.running[seat] = [each for each in self.running[seat] if not each.settled]
         for sequence, (where, _) in list(self.place.items()):
             if where == seat:
                 self.close(sequence)
