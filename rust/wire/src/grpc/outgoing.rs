@@ -14,14 +14,13 @@ use bytes::{Bytes, BytesMut};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::encode::{self, Framed};
+use super::encode::Framed;
 use crate::backlog::Backlog;
-use crate::call::{Call, CancelGuard, Parameter, Request};
+use crate::call::{Call, CancelGuard};
 use crate::connections::Whole;
-use crate::courier::{Courier, Wakes};
 use crate::in_hand::InHand;
 use crate::inbox::{Inbox, Item};
-use crate::reply::{Failure, Reply, ReplySink, Response};
+use crate::reply::Failure;
 
 /// Requests of one stream that are open; more are not read. A request may wait for one that comes later in the stream, as a
 /// sequence does for the end of another, so this is far beyond what a client has in flight.
@@ -34,16 +33,10 @@ const MAX_HELD_BYTES: usize = 64 << 20;
 const MAX_JOINED_BYTES: usize = 8 << 10;
 const JOINED_BYTES: usize = 64 << 10;
 
-/// Asks for a message that says nothing but that the responses are over.
-const EMPTY_FINAL_PARAMETER: &str = "triton_enable_empty_final_response";
-
-type Content = Result<Framed, Failure>;
+pub type Content = Result<Framed, Failure>;
 
 pub struct Outgoing {
     inbox: Arc<Inbox>,
-    courier: Arc<Courier>,
-    /// An inference that fails ends the stream.
-    ends_at_error: bool,
     state: Mutex<State>,
     /// Something waits that did not before.
     filled: Notify,
@@ -96,9 +89,8 @@ pub struct Batch {
 }
 
 impl Outgoing {
-    pub fn new(inbox: &Arc<Inbox>, courier: &Arc<Courier>, ends_at_error: bool) -> Arc<Self> {
-        let (inbox, courier) = (Arc::clone(inbox), Arc::clone(courier));
-        Arc::new(Self { inbox, courier, ends_at_error, state: Mutex::default(), filled: Notify::new() })
+    pub fn new(inbox: &Arc<Inbox>) -> Arc<Self> {
+        Arc::new(Self { inbox: Arc::clone(inbox), state: Mutex::default(), filled: Notify::new() })
     }
 
     /// Expect the answers to a call, whose sink was made with `backlog`.
@@ -152,7 +144,7 @@ impl Outgoing {
     }
 
     /// The next message of a call, if it has one to send. The writer, if it sleeps, is the caller's to wake.
-    fn put(&self, key: u64, content: Option<Content>, is_last: bool) -> Option<Waker> {
+    pub fn put(&self, key: u64, content: Option<Content>, is_last: bool) -> Option<Waker> {
         let mut state = self.lock();
         let was_empty = state.ready.is_empty();
         let open = state.calls.get_mut(&key)?;
@@ -176,24 +168,6 @@ impl Outgoing {
             self.filled.notify_waiters();
         }
         state.writer.take()
-    }
-
-    /// The message of a reply, if it has one, and whether it is the last of its call. One that can't be encoded becomes
-    /// the error that ends the call.
-    fn message(&self, request: &Request, reply: Reply) -> (Option<Content>, bool) {
-        let (model, id) = (&request.parsed.model_name, &request.parsed.id);
-        let failure = match reply {
-            Reply::End => return (wants_empty_final(request).then(|| encode::streamed(&ended(model), id)), true),
-            Reply::Ok(response) => match encode::streamed(&response, id) {
-                Ok(framed) => return (Some(Ok(framed)), response.is_final),
-                Err(failure) => Failure { of_inference: true, ..failure },
-            },
-            Reply::Err(failure) => failure,
-        };
-        match self.ends_at_error && failure.of_inference {
-            true => (Some(Err(failure)), true),
-            false => (Some(Ok(encode::streamed_failure(&failure, model, id))), failure.is_final),
-        }
     }
 
     /// Resolves when something has waited for as long as `patience` and nothing moved.
@@ -302,24 +276,6 @@ impl Message {
     }
 }
 
-/// Where the replies to one call go.
-pub struct Sink {
-    pub outgoing: Arc<Outgoing>,
-    pub backlog: Arc<Backlog>,
-}
-
-impl ReplySink for Sink {
-    fn send(&self, request: &Request, reply: Reply, wakes: &mut Wakes) {
-        let outgoing = &self.outgoing;
-        let (content, is_last) = outgoing.message(request, reply);
-        wakes.add(&outgoing.courier, outgoing.put(request.key, content, is_last));
-    }
-
-    fn has_room(&self) -> bool {
-        self.backlog.has_room()
-    }
-}
-
 fn bytes_of(content: &Content) -> usize {
     content.as_ref().map_or(0, |framed| framed.chunks.iter().map(Bytes::len).sum())
 }
@@ -331,14 +287,4 @@ fn joined(mut small: Vec<Bytes>, bytes: usize) -> Bytes {
     let mut whole = BytesMut::with_capacity(bytes);
     small.iter().for_each(|chunk| whole.extend_from_slice(chunk));
     whole.freeze()
-}
-
-fn wants_empty_final(request: &Request) -> bool {
-    let mut parameters = request.parsed.parameters.iter();
-    parameters.any(|(key, value)| key == EMPTY_FINAL_PARAMETER && *value == Parameter::Bool(true))
-}
-
-/// The responses of a model are over.
-fn ended(model: &str) -> Response {
-    Response { model_name: model.to_owned(), is_final: true, ..Response::default() }
 }

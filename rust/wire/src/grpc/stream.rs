@@ -17,8 +17,9 @@ use super::encode::Framed;
 use super::frame::{MessageReader, Received};
 use super::infer::deadline_ns;
 use super::link::Link;
-use super::outgoing::{Batch, Outgoing, Sink};
+use super::outgoing::{Batch, Outgoing};
 use super::service::Front;
+use super::stream_sink::StreamSink;
 use super::{compression, decode, timeout};
 use crate::backlog::Backlog;
 use crate::call::{Arrival, Call, Protocol};
@@ -37,9 +38,9 @@ pub fn answer(front: Arc<Front>, link: Arc<Link>, parts: Parts, body: Incoming) 
     let packing = Packing::of_answer(coding, front.wire.options.grpc_compression, &parts.headers);
     let headers = parts.headers;
     let ends_at_error = headers.get("triton_grpc_error").is_some_and(|value| value == "true");
-    let outgoing = Outgoing::new(&front.wire.inbox, &front.courier, ends_at_error);
+    let outgoing = Outgoing::new(&front.wire.inbox);
     let watch = tokio::spawn(watch(Arc::clone(&outgoing), Arc::clone(&front)));
-    let stream = Stream { front, link, headers, coding, packing, deadline_ns, outgoing, watch };
+    let stream = Stream { front, link, headers, coding, packing, deadline_ns, outgoing, ends_at_error, watch };
     driven::answer(limit, packing.map(|packing| packing.coding), move |out| stream.run(body, out))
 }
 
@@ -51,6 +52,7 @@ struct Stream {
     packing: Option<Packing>,
     deadline_ns: u64,
     outgoing: Arc<Outgoing>,
+    ends_at_error: bool,
     watch: JoinHandle<()>,
 }
 
@@ -118,7 +120,12 @@ impl Stream {
         };
         let is_in_order = !wire.entry(&parsed).decoupled;
         let backlog = Arc::new(Backlog::default());
-        let sink = Sink { outgoing: Arc::clone(&self.outgoing), backlog: Arc::clone(&backlog) };
+        let sink = StreamSink {
+            outgoing: Arc::clone(&self.outgoing),
+            courier: Arc::clone(&self.front.courier),
+            backlog: Arc::clone(&backlog),
+            ends_at_error: self.ends_at_error,
+        };
         let call = Call::new(parsed, arrival, Box::new(sink), &wire.inbox);
         self.outgoing.expect(&call, is_in_order, backlog, in_hand);
         wire.submit(call);
