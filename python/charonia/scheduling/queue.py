@@ -6,7 +6,7 @@ out) stay behind as tombstones that are skipped and, when there are many, swept.
 
 import heapq
 from bisect import insort
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -157,16 +157,18 @@ class RequestQueue:
 
     def take(self, requests: Sequence[InferRequest]) -> None:
         """Remove waiting requests, wherever they stand; their places are free at once."""
-        touched: set[int] = set()
         for request in requests:
             request.queue = None
             self.rows -= request.batch_size
-            number = self._number_of(request)
-            self._levels[number].live -= 1
-            touched.add(number)
         self.count -= len(requests)
-        for number in touched:
-            self._tidy(number, self._levels[number])
+        if len(self._numbers) == 1:  # as nearly always
+            touched = {self._numbers[0]: len(requests)}
+        else:
+            touched = Counter(map(self._number_of, requests))
+        for number, taken in touched.items():
+            level = self._levels[number]
+            level.live -= taken
+            self._tidy(number, level)
 
     def _tidy(self, number: int, level: Level) -> None:
         self._drop_settled_front(level.fresh)
