@@ -66,8 +66,11 @@ class AnswerReader:
             for number, (index, row) in enumerate(
                 zip(indices, self._rows(columns, len(indices), payload, released), strict=True)
             ):
-                if problems and number in problems:
-                    batch.fail(requests[index], BackendError(problems[number]))
+                problem = problems.get(number) if problems else None
+                if problem is None and self._check.widenings:
+                    problem = self._check.misfit(row)
+                if problem is not None:
+                    batch.fail(requests[index], BackendError(problem))
                 else:
                     batch.respond(requests[index], row, parameters.get(index, NO_PARAMETERS))
         return answered
@@ -79,8 +82,9 @@ class AnswerReader:
             start: where its own part of the payload begins.
         """
         placed = [(*column[:5], column[5] + start) if column[4] == IN_FRAME else column for column in columns]
+        problem = self._problems(placed, 1).get(0)  # first: it finds out what is to be converted
         (outputs,) = self._rows(placed, 1, payload, ())
-        return self._problems(placed, 1).get(0), outputs
+        return problem or self._check.misfit(outputs), outputs
 
     def tensors(self, columns: Any, payload: bytearray) -> list[Tensor]:
         """One tensor of each column, as they are: the inputs of a call."""

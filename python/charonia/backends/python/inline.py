@@ -192,6 +192,9 @@ class InlineInstance:
                 wanted = self._check.widenings.get((made.name, made.datatype))
                 made = made if wanted is None else widened(made, wanted)
             outputs.append(made)
+        misfit = self._check.misfit(outputs)
+        if misfit is not None:
+            raise BackendError(misfit)
         if len({tensor.name for tensor in outputs}) != len(outputs):
             names = ", ".join(tensor.name for tensor in outputs)
             raise BackendError(f"{self._label} returned an output more than once: {names}")

@@ -9,8 +9,9 @@ carries the real shape. Where a `reshape` counts on them they are an error too. 
 from collections.abc import Sequence
 
 from charonia.backends.python.notes import OutputNotes
-from charonia.backends.python.widening import loses_nothing
+from charonia.backends.python.widening import may_convert
 from charonia.config.io import OutputSpec
+from charonia.core.tensor import Tensor
 
 _MAX_KNOWN = 4096
 
@@ -52,6 +53,17 @@ class OutputCheck:
             self._known.add(key)
         return text
 
+    def misfit(self, outputs: Sequence[Tensor]) -> str | None:
+        """What is wrong after outputs of `widenings` were converted: a value that the other datatype does not have."""
+        for tensor in outputs:
+            wanted = self.widenings.get((tensor.name, tensor.datatype))
+            if wanted is not None:
+                return (
+                    f"model '{self._model}' returned output '{tensor.name}' with datatype {tensor.datatype}, its "
+                    f"configuration says {wanted}, which does not have all of its values"
+                )
+        return None
+
     def _find(self, name: str, datatype: str, shape: Shape) -> str | None:
         if not self._expected:
             return None
@@ -61,7 +73,7 @@ class OutputCheck:
             return f"{label}, which its configuration does not have; it has {', '.join(self._expected)}"
         wanted, dims = expected
         differs, empty = bool(wanted) and datatype != wanted, 0 in shape
-        if differs and not (empty or loses_nothing(datatype, wanted)):
+        if differs and not (empty or may_convert(datatype, wanted)):
             return f"{label} with datatype {datatype}, its configuration says {wanted}"
         full = (-1, *dims) if self._batched else dims
         if not _matches(shape, full):

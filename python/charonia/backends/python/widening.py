@@ -1,4 +1,7 @@
-"""Outputs of another datatype than configured: those whose values all fit are converted, with a warning each."""
+"""Outputs of another datatype than configured: those whose values all fit are converted, with a warning each.
+
+numpy's own choice of INT64 is the usual reason: the sum of an INT32 array is one.
+"""
 
 import numpy as np
 
@@ -18,6 +21,20 @@ def loses_nothing(datatype: str, wanted: str) -> bool:
     return np.can_cast(given, taken, "safe")
 
 
+def may_convert(datatype: str, wanted: str) -> bool:
+    """Whether values may fit: all of them, or, of whole numbers, those that turn out to."""
+    return loses_nothing(datatype, wanted) or (_is_whole(datatype) and _is_whole(wanted))
+
+
 def widened(tensor: Tensor, wanted: str) -> Tensor:
-    """The same values in the datatype `wanted`, in memory of their own."""
-    return Tensor.from_numpy(tensor.name, tensor.numpy().astype(DATATYPES[wanted].numpy), owned=True)
+    """The same values in the datatype `wanted`, in memory of their own; the tensor itself where one does not fit."""
+    array = tensor.numpy()
+    if array.size and not loses_nothing(tensor.datatype, wanted):
+        limits = np.iinfo(DATATYPES[wanted].numpy.str)
+        if array.min() < limits.min or array.max() > limits.max:
+            return tensor
+    return Tensor.from_numpy(tensor.name, array.astype(DATATYPES[wanted].numpy), owned=True)
+
+
+def _is_whole(datatype: str) -> bool:
+    return datatype in DATATYPES and datatype not in _NO_NUMBERS and DATATYPES[datatype].numpy.kind in "iu"

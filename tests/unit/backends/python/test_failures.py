@@ -135,7 +135,7 @@ def test_finalize_that_fails_is_logged(serve, workshop):
     ("tensor", "text"),
     [
         ("pb_utils.Tensor('OTHER', x)", "output 'OTHER', which its configuration does not have; it has Y, Z"),
-        ("pb_utils.Tensor('Y', x.astype(np.int64))", "output 'Y' with datatype INT64, its configuration says UINT8"),
+        ("pb_utils.Tensor('Y', x.astype(np.float64))", "output 'Y' with datatype FP64, its configuration says UINT8"),
         ("pb_utils.Tensor('Y', np.array([[300]]))", "output 'Y' with datatype INT64, its configuration says UINT8"),
         ("pb_utils.Tensor('Y', x.astype(np.uint8)[0])", "output 'Y' with shape [2], its configuration says [-1, 2]"),
         ("pb_utils.Tensor('Y', np.array(1, np.uint8))", "shape [], its configuration says [-1, 2]"),

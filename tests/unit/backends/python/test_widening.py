@@ -49,9 +49,6 @@ def test_what_fits_is_converted_to_the_configured_type(serve, given, wanted, val
         ("int64", "FP64"),
         ("uint64", "FP64"),
         ("int32", "FP32"),
-        ("int64", "UINT8"),
-        ("int8", "UINT8"),
-        ("uint8", "INT8"),
         ("float32", "INT64"),
         ("bool_", "INT8"),
         ("int8", "BOOL"),
@@ -118,3 +115,23 @@ def test_the_rank_of_a_converted_output_is_checked(serve, workshop):
     served = serve(echo("x.astype(np.float16)"), outputs="Y:TYPE_FP32:2,2")
     assert "shape [3], its configuration says [2, 2]" in str(served.run({"X": np.zeros(3, np.float32)}).error())
     assert workshop.log.messages == []
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted", "beyond"),
+    [
+        ("int64", "INT32", [2**31, -(2**31) - 1]),
+        ("int64", "UINT8", [256, -1]),
+        ("int8", "UINT8", [-1, -128]),
+    ],
+)
+def test_whole_numbers_are_converted_where_they_fit_and_refused_where_not(serve, given, wanted, beyond):
+    code = echo(f"x.astype(np.int64).astype(np.{given})")
+    served = serve(code, inputs="X:TYPE_FP64:-1", outputs=f"Y:TYPE_{wanted}:-1")
+    for value in (*beyond, 100):
+        batch = served.run({"X": np.array([1, value], np.float64)})
+        if value == 100:
+            (tensor,) = batch.answers[0].outputs
+            assert (tensor.datatype, tensor.numpy().tolist()) == (wanted, [1, 100])
+        else:
+            assert f"its configuration says {wanted}, which does not have all of its values" in str(batch.error())
