@@ -79,7 +79,7 @@ class TritonPythonModel:
         if kind == "name":
             return pb_utils.InferenceResponse([pb_utils.Tensor("NOPE", given(request))])
         if kind == "rank":
-            return answer(np.zeros((1, 1, 1), np.uint8))
+            return answer(np.zeros((1, 2, 2), np.uint8))
         return answer(given(request))
 """
 TEXTS = """

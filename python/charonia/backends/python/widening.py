@@ -6,7 +6,7 @@ numpy's own choice of INT64 is the usual reason: the sum of an INT32 array is on
 import numpy as np
 
 from charonia.core.datatypes import BYTES, DATATYPES
-from charonia.core.tensor import Tensor
+from charonia.core.tensor import Array, Tensor
 
 _NO_NUMBERS = ("BOOL", BYTES)
 
@@ -22,18 +22,27 @@ def loses_nothing(datatype: str, wanted: str) -> bool:
 
 
 def may_convert(datatype: str, wanted: str) -> bool:
-    """Whether values may fit: all of them, or, of whole numbers, those that turn out to."""
+    """Whether values may fit: all of them, or those that turn out to: whole numbers, and 0 and 1 as BOOL."""
+    if wanted == "BOOL":
+        return datatype in DATATYPES and datatype not in _NO_NUMBERS
     return loses_nothing(datatype, wanted) or (_is_whole(datatype) and _is_whole(wanted))
 
 
 def widened(tensor: Tensor, wanted: str) -> Tensor:
     """The same values in the datatype `wanted`, in memory of their own; the tensor itself where one does not fit."""
     array = tensor.numpy()
-    if array.size and not loses_nothing(tensor.datatype, wanted):
-        limits = np.iinfo(DATATYPES[wanted].numpy.str)
-        if array.min() < limits.min or array.max() > limits.max:
-            return tensor
+    if not loses_nothing(tensor.datatype, wanted) and not _fits(array, wanted):
+        return tensor
     return Tensor.from_numpy(tensor.name, array.astype(DATATYPES[wanted].numpy), owned=True)
+
+
+def _fits(array: Array, wanted: str) -> bool:
+    if not array.size:
+        return True
+    if wanted == "BOOL":
+        return bool(((array == 0) | (array == 1)).all())
+    limits = np.iinfo(DATATYPES[wanted].numpy.str)
+    return bool(array.min() >= limits.min and array.max() <= limits.max)
 
 
 def _is_whole(datatype: str) -> bool:

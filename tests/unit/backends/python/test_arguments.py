@@ -93,3 +93,9 @@ def test_empty_responses_are_right():
 def test_wrong_arguments_of_a_tensor(make, kind):
     with pytest.raises(kind):
         make()
+
+
+def test_names_may_be_elements_of_a_tensor():
+    names = np.array([b"other", b"Y"], object)
+    request = InferenceRequest(inputs=[X], model_name=names[0], requested_output_names=[names[1]])
+    assert (request.model_name, request.requested_output_names()) == ("other", ["Y"])

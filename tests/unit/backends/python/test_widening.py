@@ -51,7 +51,6 @@ def test_what_fits_is_converted_to_the_configured_type(serve, given, wanted, val
         ("int32", "FP32"),
         ("float32", "INT64"),
         ("bool_", "INT8"),
-        ("int8", "BOOL"),
         ("int8", "STRING"),
     ],
 )
@@ -135,3 +134,11 @@ def test_whole_numbers_are_converted_where_they_fit_and_refused_where_not(serve,
             assert (tensor.datatype, tensor.numpy().tolist()) == (wanted, [1, 100])
         else:
             assert f"its configuration says {wanted}, which does not have all of its values" in str(batch.error())
+
+
+def test_0_and_1_are_truth_values(serve):
+    served = serve(echo("x.astype(np.float16)"), inputs="X:TYPE_FP64:-1", outputs="Y:TYPE_BOOL:-1")
+    (tensor,) = served.run({"X": np.array([0, 1], np.float64)}).answers[0].outputs
+    assert (tensor.datatype, tensor.numpy().tolist()) == ("BOOL", [False, True])
+    error = str(served.run({"X": np.array([0, 0.5], np.float64)}).error())
+    assert "its configuration says BOOL, which does not have all of its values" in error

@@ -11,6 +11,9 @@ from .tensor import Tensor
 
 
 def text(argument: str, value: Any) -> str:
+    """Also bytes, as elements of BYTES tensors are."""
+    if isinstance(value, bytes):
+        return value.decode()
     if not isinstance(value, str):
         raise TypeError(f"{argument} must be a str, got {type(value).__name__}")
     return str(value)
