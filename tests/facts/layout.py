@@ -12,12 +12,14 @@ _VERSIONS = "VERSIONS"
 def lay_out(model: Path, target: Path) -> None:
     """Copy a model. One without version folders gets those that its file VERSIONS names, "1" without that file.
 
-    In each of them is the model.py that lies beside VERSIONS, or the one that echoes.
+    In each of them is the model.py that lies beside VERSIONS, or the one beside the model, or the one that echoes.
     """
     shutil.copytree(model, target)
     if any(entry.name.isdigit() for entry in target.iterdir()):
         return
-    code, versions = _taken(target / "model.py", _ECHO.read_text()), _taken(target / _VERSIONS, "1")
+    shared = model.parent / "model.py"
+    default = shared if shared.exists() else _ECHO
+    code, versions = _taken(target / "model.py", default.read_text()), _taken(target / _VERSIONS, "1")
     for version in versions.split():
         (target / version).mkdir()
         (target / version / "model.py").write_text(code)

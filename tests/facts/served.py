@@ -17,7 +17,7 @@ def replay(subject: Subject, folder: Path) -> list[Answer]:
     """What a new server answers to each row."""
     repository = folder / "models"
     for models in subject.models:
-        for model in (HERE / models).iterdir():
+        for model in filter(Path.is_dir, (HERE / models).iterdir()):
             lay_out(model, repository / model.name)
     options = {"backend_config": _INLINE, **subject.options}
     with Server(repository, http_port=0, grpc_port=0, metrics_port=0, **options) as server:

@@ -11,7 +11,7 @@ from charonia.backends.base import BackendInstance, BackendModel, InstanceSpec, 
 from charonia.backends.instance import InstanceRunner
 from charonia.config.io import io_specs
 from charonia.core.clock import Clock
-from charonia.core.errors import CharoniaError, UnavailableError
+from charonia.core.errors import CharoniaError, InvalidArgumentError, UnavailableError
 from charonia.core.log import Log, SilentLog
 from charonia.core.protocols import Bell, OnDeath, Submitter
 from charonia.core.request import InferRequest, refuse
@@ -351,6 +351,8 @@ class ModelVersion:
             self.scheduler.lost(runner)
 
     def _count_refusal(self, request: InferRequest, error: CharoniaError) -> None:
+        if isinstance(error, InvalidArgumentError):
+            return  # A wrong request is the client's failure: Triton does not count it either.
         self.statistics.record_failure(request, error.failure_reason, self._services.clock.now_ns())
 
 

@@ -154,6 +154,16 @@ def test_the_instance_of_a_sequence_hears_of_its_end():
     assert model.stop(20)
 
 
+def test_a_wrong_request_of_a_sequence_is_no_failure_of_the_model():
+    model = version(Backend(), "direct { }")
+    request = make_request(KeptReplies(), correlation_id=7)
+    with pytest.raises(InvalidArgumentError, match="must specify the START flag"):
+        model.submit(request)
+    refuse(request, InvalidArgumentError("no start"))
+    assert (sum(model.statistics.failures.values()), model.in_flight) == (0, 0)
+    assert model.stop(20)
+
+
 def test_sequences_of_an_instance_that_is_down_are_over():
     model = version(Backend(), "direct { }")
     channel = KeptReplies()
