@@ -52,12 +52,11 @@ class Link:
         self._correlation = 0
         self._dropped_outputs: deque[int] = deque()  # lent outputs that have gone, from any thread
         lend_output = partial(Block, outputs, released=self._dropped_outputs)
-        self._answers = AnswerReader(check, self._inputs.lend, lend_output, self._open_device)
+        # Not a method: what holds itself in a circle, and with it mapped memory, would outlive its process.
+        open_device = partial(_opened, self._dropped_outputs)
+        self._answers = AnswerReader(check, self._inputs.lend, lend_output, open_device)
         flags = memoryview(inputs.region.view)[:CANCEL_SLOTS]
         self._open = OpenRequests(flags, self._answers, outbox, self._dropped_outputs)
-
-    def _open_device(self, handle: Any, nbytes: int, key: int) -> Opened:
-        return Opened(handle, nbytes, self._dropped_outputs, key)
 
     def exchange(self, batch: Batch) -> None:
         """Execute a batch and answer its requests, all but those whose response senders answer them.
@@ -167,3 +166,8 @@ class InputBlocks:
     def free_returned(self) -> None:
         """Release what lent outputs have given back meanwhile."""
         self.release(drained(self._returned))
+
+
+def _opened(dropped: deque[int], handle: Any, nbytes: int, key: int) -> Opened:
+    """Memory on a device that the process lends; its key is appended to `dropped` when nobody uses it any more."""
+    return Opened(handle, nbytes, dropped, key)

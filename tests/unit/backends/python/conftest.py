@@ -1,5 +1,6 @@
 """Serving small Python models without a server: write the code, get an instance, run batches."""
 
+import os
 import textwrap
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -154,3 +155,13 @@ def serve(workshop: Workshop, form: str) -> Callable[..., Served]:
         return workshop.serve(code, form=form, **options)
 
     return make
+
+
+@pytest.fixture
+def shared_memory_files() -> Callable[[], set[str]]:
+    """What lies in /dev/shm, but for what a real Triton on this machine has there."""
+
+    def look() -> set[str]:
+        return {name for name in os.listdir("/dev/shm") if not name.startswith("triton_")}
+
+    return look

@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 
+from charonia.backends.python.child.responding import WINDOW
 from charonia.core.errors import BackendError, InvalidArgumentError
 from charonia.core.reply_queue import ReplyQueue
 from charonia.testing.batch import KeptBatch, make_batch
@@ -246,10 +247,10 @@ def test_a_reader_that_is_behind_holds_the_model_up(isolated):
     batch = make_batch(row(1000), flow=flow)
     thread = threading.Thread(target=batch.start, args=(served.instance,))
     thread.start()
-    batch.wait(16)
-    assert len(batch.responses[0]) == 16
+    batch.wait(WINDOW)
+    assert len(batch.responses[0]) == WINDOW
     listeners.pop()()
-    batch.wait(24)
+    batch.wait(WINDOW + WINDOW // 2)
     assert thread.is_alive()
     batch.requests[0].cancel()
     thread.join(20)
@@ -435,3 +436,30 @@ def test_an_inline_model_hears_of_sequences_that_ended_between_its_batches(works
     workshop.log.wait_for("over: 's' idle")
     served.instance.sequence_ended(7, "cancelled")
     assert "sequence_ended failed: ValueError: not of interest" in workshop.log.wait_for("not of interest")
+
+
+def test_a_slow_reader_does_not_hold_an_event_loop_up_for_ever(workshop):
+    code = """
+    import asyncio
+    import sys
+
+    class TritonPythonModel:
+        async def execute(self, requests):
+            responding = next(m for name, m in sys.modules.items() if name.endswith(".responding"))
+            responding._LOOP_WINDOW, responding._LOOP_WAIT_S = 40, 0.01
+            sender = requests[0].get_response_sender()
+            try:
+                for number in range(100):
+                    sender.send(pb_utils.InferenceResponse([pb_utils.Tensor("Y", np.array([number], np.float32))]))
+            except pb_utils.TritonModelException as error:
+                pb_utils.Logger.log_info(f"held up: {error}")
+                raise
+    """
+    served = workshop.serve(code, decoupled=True)
+    flow = ReplyQueue(limit=0)
+    flow.has_room = lambda: False
+    flow.on_room = lambda listener: None
+    batch = make_batch(row(0), flow=flow)
+    batch.run(served.instance)
+    assert len(batch.responses[0]) == 41
+    assert "would hold the event loop up" in str(batch.error())

@@ -242,8 +242,8 @@ def test_processes_that_the_model_started_end_with_it(workshop):
     _wait_gone(pid)
 
 
-def test_nothing_is_left_after_an_unload(workshop):
-    before = set(os.listdir("/dev/shm"))
+def test_nothing_is_left_after_an_unload(workshop, shared_memory_files):
+    before = shared_memory_files()
     fds = len(os.listdir("/proc/self/fd"))
     served = workshop.serve(MORTAL, **PID)
     pid = pid_of(served)
@@ -254,7 +254,7 @@ def test_nothing_is_left_after_an_unload(workshop):
     assert not alive(second)
     workshop.backend.close()
     assert len(os.listdir("/proc/self/fd")) <= fds
-    assert set(os.listdir("/dev/shm")) == before
+    assert shared_memory_files() == before
 
 
 def test_sigint_in_the_terminal_is_the_servers_affair(workshop):

@@ -30,7 +30,7 @@ LAST = 1  # nothing follows
 AGAIN = 2  # the request is to be rescheduled
 
 # The server says what has been taken when it is half as many, so a reader that keeps up never makes a model wait.
-WINDOW = 16
+WINDOW = 32
 # On an event loop others wait too: there more may be ahead, and the wait has an end.
 _LOOP_WINDOW = 1024
 _LOOP_WAIT_S = 10.0
