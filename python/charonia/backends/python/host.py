@@ -219,7 +219,7 @@ class IsolatedInstance:
         with self._changed:
             while not self._closing.is_set() and self.failure is None:
                 life = self._life
-                if life is not None and life.serving:
+                if life is not None and life.serving and not life.child.exited.is_set():
                     return life
                 self._changed.wait()
         raise UnavailableError(self.failure or f"{self._plan.label} is being unloaded")
