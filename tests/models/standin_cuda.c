@@ -15,7 +15,7 @@ typedef struct { char reserved[64]; } Handle;
 typedef struct { uint64_t base; size_t size; int fd, pool, uses; Handle handle; } Memory; /* uses > 0: another process's */
 
 static Memory memories[SLOTS];
-static int initialized, depth_limit = 16, contexts, downloads;
+static int initialized, depth_limit = 16, contexts;
 static __thread int depth;
 
 static Memory *find(uint64_t address) {
@@ -126,7 +126,6 @@ int cuMemcpyDtoH_v2(void *target, uint64_t source, size_t nbytes) {
     Memory *memory = find(source);
     if (!memory || source + nbytes > memory->base + memory->size) return INVALID_VALUE;
     memcpy(target, (void *)source, nbytes);
-    downloads++;
     return OK;
 }
 
@@ -136,24 +135,38 @@ int cuMemcpy(uint64_t target, uint64_t source, size_t nbytes) {
     return OK;
 }
 
-/* What a framework does; pool: memory that can't be given to other processes. */
-uint64_t standin_allocate(size_t size, int pool) {
+static int allocate(uint64_t *address, size_t size, int pool) {
+    NEED_CONTEXT;
     Memory *memory = vacant();
     int fd = memfd_create("standin", 0);
-    if (!memory || fd < 0 || ftruncate(fd, (off_t)size)) return 0;
+    if (!memory || !size || fd < 0 || ftruncate(fd, (off_t)size)) return INVALID_VALUE;
     void *mapped = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     *memory = (Memory){(uint64_t)mapped, size, fd, pool, 0, {{0}}};
-    return memory->base;
+    *address = memory->base;
+    return OK;
 }
 
-void standin_free(uint64_t base) {
-    Memory *memory = find(base);
+int cuMemAlloc_v2(uint64_t *address, size_t size) { return allocate(address, size, 0); }
+
+int cuMemAllocAsync(uint64_t *address, size_t size, void *stream) { return stream ? INVALID_VALUE : allocate(address, size, 1); }
+
+int cuMemFree_v2(uint64_t address) {
+    NEED_CONTEXT;
+    Memory *memory = find(address);
+    if (!memory || memory->base != address || memory->uses) return INVALID_VALUE;
     munmap((void *)memory->base, memory->size);
     close(memory->fd);
     memory->size = 0;
+    return OK;
 }
 
-int standin_downloads(void) { return downloads; }
+int cuMemcpyHtoD_v2(uint64_t target, const void *source, size_t nbytes) {
+    NEED_CONTEXT;
+    Memory *memory = find(target);
+    if (!memory || target + nbytes > memory->base + memory->size) return INVALID_VALUE;
+    memcpy((void *)target, source, nbytes);
+    return OK;
+}
 
 int standin_opened(void) {
     int count = 0;

@@ -89,8 +89,11 @@ def whole(name: str, datatype: str, array: Array) -> Tensor:
     return Tensor(name, datatype, array.shape, HostBuffer(host_bytes(array), array.nbytes, owned=True))
 
 
-def check_rows(model: str, names: Sequence[str], arrays: Sequence[Array], total: int) -> None:
+def check_rows(model: str, names: Sequence[str], arrays: Sequence[Any], total: int) -> None:
     """
+    Args:
+        arrays: the outputs, or whatever has their shapes.
+
     Raises:
         BackendError: an output's first dimension is not the batch's number of rows.
     """

@@ -87,7 +87,7 @@ class OnnxRuntimeInstance:
 
     def start(self, batch: Batch) -> None:
         try:
-            self._execute(batch, batch.requests, self._feed(batch.requests))
+            self._execute(batch, batch.requests)
         except CharoniaError:
             if len(batch.requests) == 1:
                 raise
@@ -100,11 +100,12 @@ class OnnxRuntimeInstance:
         """
         for request in batch.requests:
             try:
-                self._execute(batch, [request], self._feed([request]))
+                self._execute(batch, [request])
             except CharoniaError as error:
                 batch.fail(request, error)
 
-    def _execute(self, batch: Batch, requests: Sequence[InferRequest], feed: dict[str, Array]) -> None:
+    def _execute(self, batch: Batch, requests: Sequence[InferRequest]) -> None:
+        feed = self._feed(requests)
         plan = self._plan(requests)
         batch.inputs_ready()
         results = self._run(plan, feed)

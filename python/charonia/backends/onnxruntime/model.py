@@ -1,12 +1,14 @@
 """One loaded version of an ONNX model: makes a session for each instance."""
 
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from charonia.backends.base import InstanceSpec, ModelContext
 from charonia.backends.onnxruntime.instance import InputPlan, OnnxRuntimeInstance, OutputPlan
 from charonia.backends.onnxruntime.load_errors import load_error
+from charonia.backends.onnxruntime.on_gpu import Gpu, GpuInstance, can_stay
 from charonia.backends.onnxruntime.options import run_options, session_options
 from charonia.backends.onnxruntime.providers import CPU, CUDA, Provider, providers_for
 from charonia.backends.onnxruntime.ragged import RaggedInstance, refusal
@@ -51,7 +53,10 @@ class OnnxRuntimeModel:
         refused = refusal(config)
         if refused:
             return RaggedInstance(refused)
-        return OnnxRuntimeInstance(
+        by_value = any(tensor.datatype == "BF16" for tensor in (*signature.inputs, *signature.outputs))
+        on_gpu = spec.device.startswith("gpu:") and CUDA in session.get_providers() and can_stay(signature)
+        kind = partial(GpuInstance, gpu=Gpu.of(spec.device)) if on_gpu else OnnxRuntimeInstance
+        return kind(
             self._runtime,
             session,
             config.name,
@@ -59,7 +64,7 @@ class OnnxRuntimeModel:
             _output_plan(config, signature),
             states=frozenset(state.output_name for state in config.sequence_batching.state),
             batched=config.max_batch_size > 0,
-            by_value=any(tensor.datatype == "BF16" for tensor in (*signature.inputs, *signature.outputs)),
+            by_value=by_value,
             run_options=run_options(self._runtime, config),
         )
 

@@ -14,10 +14,10 @@ import pytest
 from charonia.backends.python.child import cuda, devices
 from charonia.core.tensor import Tensor
 from charonia.testing.batch import make_batch
-from tests.models import standin_framework
+from tests.models import cuda_framework
 
-SOURCE = Path(standin_framework.__file__).with_name("standin_cuda.c")
-FRAMEWORK = {"fakelib.py": Path(standin_framework.__file__).read_text()}
+SOURCE = Path(cuda_framework.__file__).with_name("standin_cuda.c")
+FRAMEWORK = {"fakelib.py": Path(cuda_framework.__file__).read_text()}
 KEPT = {"FORCE_CPU_ONLY_INPUT_TENSORS": "no"}
 COMPILER = shutil.which("cc") or shutil.which("gcc")
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C compiler")
@@ -53,14 +53,14 @@ def standin(library, monkeypatch):
     monkeypatch.setenv("LD_LIBRARY_PATH", str(library.parent))
     monkeypatch.setattr(cuda, "LIBRARY", str(library))
     cuda._driver.cache_clear()
-    yield standin_framework.load(str(library))
+    yield cuda_framework
     gc.collect()
     cuda._driver.cache_clear()
 
 
-def placed(standin, array, pool=False):
+def placed(array, pool=False):
     array = np.asarray(array, np.float32)
-    made = standin_framework.Array(array, skip=3, pool=pool)
+    made = cuda_framework.Array(array, skip=3, pool=pool)
     return Tensor("X", "FP32", array.shape, devices.Local("gpu:0", made.address, array.nbytes, made))
 
 
@@ -78,30 +78,30 @@ def test_two_processes_and_the_server_hand_memory_over(workshop, standin):
     first = workshop.serve(ADD, name="first", parameters=KEPT, files=FRAMEWORK)
     second = workshop.serve(ADD, name="second", parameters=KEPT, files=FRAMEWORK)
     for number in range(3):
-        middle, told = run(first, placed(standin, [number, 2]))
+        middle, told = run(first, placed([number, 2]))
         assert (told["device"], told["opened"], told["downloads"]) == ("(2, 0)", 1, 0)
         output, told = run(second, passed(middle))
         assert (told["device"], told["opened"], told["downloads"]) == ("(2, 0)", 1, 0)
-        assert (output.buffer.device, standin.standin_opened()) == ("gpu:0", 0)
-        before = standin.standin_downloads()
+        assert (output.buffer.device, standin.opened()) == ("gpu:0", 0)
+        before = standin.downloads()
         assert output.numpy().tolist() == [number + 2, 4]
-        assert (standin.standin_opened(), standin.standin_downloads() - before) == (1, 1)
+        assert (standin.opened(), standin.downloads() - before) == (1, 1)
         del output, middle
         gc.collect()
-        assert standin.standin_opened() == 0
+        assert standin.opened() == 0
 
 
 def test_memory_comes_back_to_the_process_that_made_it(workshop, standin):
     """It must not open a handle of its own: CUDA refuses that."""
     served = workshop.serve(ADD, parameters=KEPT, files=FRAMEWORK)
-    once, _ = run(served, placed(standin, [1]))
+    once, _ = run(served, placed([1]))
     twice, told = run(served, passed(once))
     assert told["opened"] == 0
     assert twice.numpy().tolist() == [3]
 
 
 def test_memory_that_was_opened_twice_is_closed_twice(library, standin):
-    tensor = placed(standin, [1, 2])
+    tensor = placed([1, 2])
     code = f"""
 import ctypes
 from charonia.backends.python.child import cuda, devices
@@ -120,16 +120,17 @@ assert released == [2, 1]
 
 def test_memory_of_a_pool_goes_by_the_host(workshop, standin):
     served = workshop.serve(ADD, parameters=KEPT, files=FRAMEWORK)
-    output, told = run(served, placed(standin, [1], pool=True))
+    output, told = run(served, placed([1], pool=True))
     assert (told["cpu"], output.numpy().tolist()) == (True, [2])
 
 
 def test_both_kinds_of_copies(standin):
-    tensor = placed(standin, [1, 2, 3])
+    tensor = placed([1, 2, 3])
     source = np.array([8, 9], np.float32)
     cuda.copy(0, tensor.buffer.address + 4, source.ctypes.data, 8)
     assert tensor.numpy().tolist() == [1, 8, 9]
     cuda.copy(0, tensor.buffer.address, tensor.buffer.address + 8, 4)
+    cuda.settle(0)
     assert tensor.numpy().tolist() == [9, 8, 9]
 
 

@@ -69,10 +69,9 @@ def download(index: int, address: int, nbytes: int) -> bytearray:
 
 
 def copy(index: int, target: int, source: int, nbytes: int) -> None:
-    """Between any two places, on the host or on devices; done when this returns."""
+    """Between any two places, on the host or on devices. Within a device it only begins: `settle` waits for it."""
     with _context(index) as cuda:
         cuda("cuMemcpy", target, source, nbytes)
-        cuda("cuCtxSynchronize")  # copies within a device only begin
 
 
 def settle(index: int) -> None:

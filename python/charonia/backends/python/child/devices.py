@@ -15,6 +15,7 @@ never opens it.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from importlib import import_module
 from typing import Any, Protocol
@@ -163,7 +164,7 @@ class Opened:
 
     def __del__(self) -> None:
         try:
-            if self._base is not None:
+            if self._base is not None and not sys.is_finalizing():  # the end of the process frees it as well
                 driver, index = driver_of(self.device)
                 driver.close_memory(index, self._base)
         finally:
