@@ -91,11 +91,11 @@ class InlineRuntime:
 
     def dropped(self, sender: InferenceResponseSender) -> None:
         task: Task = sender.key
+        self.open.discard(task)
         if not (task.request.settled or task.rescheduled):
             _thread.start_new_thread(self._fail_dropped, (task,))  # here no lock may be taken
 
     def _fail_dropped(self, task: Task) -> None:
-        self.open.discard(task)
         task.answer(task, InferenceResponse([], dropped_error(self.decoupled)), True)
 
     def infer(self, request: InferenceRequest, decoupled: bool, sink: ResponseSink) -> "_InlineCall":
