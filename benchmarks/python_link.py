@@ -196,7 +196,9 @@ def measure_alone(code: str, inputs: dict[str, np.ndarray], batch_size: int, sec
     model = Model("bench_0", module)
     model.initialize({"model_config": '{"output": [{"name": "OUTPUT0", "data_type": "TYPE_FP32"}]}'})
     tensors = [ModelTensor(name, array) for name, array in inputs.items()]
-    requests = [InferenceRequest(inputs=tensors) for _ in range(batch_size)]
+    requests = [
+        InferenceRequest(model_name="m", requested_output_names=["OUTPUT0"], inputs=tensors) for _ in range(batch_size)
+    ]
     wall, cpu, count = _time(lambda: model.execute(requests), seconds, None)
     _print("model alone", batch_size, wall, cpu, count)
 
