@@ -35,8 +35,9 @@ class Buffer(Protocol):
 
 
 class DeviceBuffer(Buffer, Protocol):
-    """Memory on a device ("gpu:0"), always `owned`. No work is pending on it: whoever has it may read it at once, on any
-    stream. A backend that can't use it takes `host()`, which is one copy; who only passes it on copies nothing.
+    """Memory on a device ("gpu:0"), always `owned`. No work is pending on it: whoever has it may read it at once.
+
+    A backend that can't use it takes `host()`, which is one copy; who only passes it on copies nothing.
     """
 
     @property

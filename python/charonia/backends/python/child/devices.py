@@ -6,10 +6,10 @@ which another process opens the memory:
 
     (device, process, address, data, offset)
 
-`process` made it, there the memory is simply at `address`; elsewhere the device's driver opens `data`, and the memory
-starts `offset` bytes into it. The side that sends a handle holds the memory until the other side has said that it
-needs it no longer (`arena.Arena.keep`), as with blocks of shared memory. Opening can wait: who only passes a handle on
-never opens it.
+`process` is a name of the process that made it, where the memory is simply at `address`. Elsewhere the device's driver
+opens `data`, and the memory starts `offset` bytes into it. The side that sends a handle holds the memory until the other
+side has said that it needs it no longer (`arena.Arena.keep`), as with blocks of shared memory. Opening can wait: who only
+passes a handle on never opens it.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from weakref import WeakValueDictionary
 from .errors import TritonModelException
 
 CPU = "cpu"
+PROCESS = os.urandom(16)  # not its number, which another process may get after it
 _opening = threading.Lock()
 _mapped: WeakValueDictionary[int, Opened] = WeakValueDictionary()  # by identity: memory of other processes
 
@@ -110,7 +111,7 @@ class Local:
             data, offset = driver.export(index, self.address)
         except DeviceError:
             return None
-        return self.device, os.getpid(), self.address, data, offset
+        return self.device, PROCESS, self.address, data, offset
 
 
 class Opened:
@@ -123,7 +124,7 @@ class Opened:
         _, process, address, _, _ = handle
         self.nbytes = nbytes
         self._handle = handle
-        self._address: int | None = address if process == os.getpid() else None
+        self._address: int | None = address if process == PROCESS else None
         self._base: int | None = None  # of what was opened
         self._released = released
         self._key = key
@@ -164,6 +165,7 @@ class Opened:
 
     def __del__(self) -> None:
         try:
+            _mapped.pop(id(self), None)  # first: another may come to lie at the same address at once
             if self._base is not None and not sys.is_finalizing():  # the end of the process frees it as well
                 driver, index = driver_of(self.device)
                 driver.close_memory(index, self._base)
