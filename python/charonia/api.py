@@ -18,7 +18,7 @@ from charonia.api_model import Model
 from charonia.core.errors import InvalidArgumentError, UnavailableError
 from charonia.core.overrides import LoadOverrides
 from charonia.core.request import ANY_VERSION
-from charonia.frontend.mounts import NO_MOUNTS, check_mounts
+from charonia.frontend.control.mounts import NO_MOUNTS, check_mounts
 from charonia.options import ServerOptions
 from charonia.server import Server as ServerParts
 

@@ -44,8 +44,8 @@ from charonia.scheduling.timer import Timer
 from charonia.testing_aids import TestingAids
 
 if TYPE_CHECKING:
+    from charonia.frontend.control.mounts import Mounts
     from charonia.frontend.doors import Doors
-    from charonia.frontend.mounts import Mounts
 
 # What unloading may take after the last request is answered; it waits for a model's own finalize.
 _UNLOAD_S = 10.0
@@ -59,7 +59,7 @@ class Server:
     Args:
         options: checked by `ServerOptions.check`.
         log: where it writes; by default as the options say.
-        mounts: ASGI apps on the HTTP port, by prefix, as `charonia.frontend.mounts.check_mounts` lets them pass.
+        mounts: ASGI apps on the HTTP port, by prefix, as `check_mounts` lets them pass.
 
     Raises:
         InvalidArgumentError: the log file can't be opened.

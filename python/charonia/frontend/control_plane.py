@@ -10,14 +10,14 @@ from charonia.control.handlers import Handlers
 from charonia.core.log import Log
 from charonia.core.protocols import OnDeath, Submitter
 from charonia.engine.engine import ModelDirectory
-from charonia.frontend.asgi_bridge import AsgiBridge
-from charonia.frontend.control_app import ControlApp, MetricsApp
-from charonia.frontend.control_loop import ControlLoop
-from charonia.frontend.control_rpc import ControlRpc
-from charonia.frontend.control_waiting import WaitingCalls
-from charonia.frontend.generate import Generate
-from charonia.frontend.generate_request import Limits
-from charonia.frontend.mounts import MountedApps, Mounts
+from charonia.frontend.control.app import ControlApp, MetricsApp
+from charonia.frontend.control.asgi_bridge import AsgiBridge
+from charonia.frontend.control.loop import ControlLoop
+from charonia.frontend.control.mounts import MountedApps, Mounts
+from charonia.frontend.control.rpc import ControlRpc
+from charonia.frontend.control.waiting import WaitingCalls
+from charonia.frontend.generate.calls import Generate
+from charonia.frontend.generate.request import Limits
 
 
 def control_loop(

@@ -10,15 +10,15 @@ from charonia.core.errors import UnavailableError
 from charonia.core.log import Log
 from charonia.core.protocols import Bell, OnDeath, Submitter
 from charonia.engine.engine import ModelDirectory
-from charonia.frontend.generate_request import Limits
+from charonia.frontend.control.mounts import Mounts
+from charonia.frontend.generate.request import Limits
 from charonia.frontend.ingress import Ingress, WireBell
 from charonia.frontend.machine import default_max_connections, default_request_memory
-from charonia.frontend.mounts import Mounts
 from charonia.options import ServerOptions
 
 if TYPE_CHECKING:
     from charonia.control.handlers import Handlers
-    from charonia.frontend.control_loop import ControlLoop
+    from charonia.frontend.control.loop import ControlLoop
 
 Readiness = Mapping[tuple[str, str], tuple[bool, int, bool]]
 """By (name, version as text, "" for the default): ready, the route of its idle instances, decoupled."""

@@ -9,9 +9,9 @@ import pytest
 from charonia.core.errors import BackendError, Code
 from charonia.core.request import Reply
 from charonia.core.tensor import Tensor
-from charonia.frontend.asgi_bridge import AsgiBridge
-from charonia.frontend.control_rpc import SERVICE, ControlRpc
-from charonia.frontend.control_waiting import WaitingCalls
+from charonia.frontend.control.asgi_bridge import AsgiBridge
+from charonia.frontend.control.rpc import SERVICE, ControlRpc
+from charonia.frontend.control.waiting import WaitingCalls
 from charonia.frontend.request_log import RequestLog
 from charonia.observe.log import LevelChanges
 from charonia.testing.calls import FakeHttpCall, FakeRpcCall

@@ -8,7 +8,7 @@ import pytest
 from charonia.config import service_schema as schema
 from charonia.core.errors import InvalidArgumentError
 from charonia.core.overrides import LoadOverrides
-from charonia.frontend.control_load import (
+from charonia.frontend.control.load import (
     dependents_of_body,
     dependents_of_message,
     overrides_of_body,

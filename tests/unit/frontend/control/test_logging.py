@@ -3,7 +3,7 @@ import pytest
 from charonia.config import service_schema as schema
 from charonia.control.logging import LogChange
 from charonia.core.errors import InvalidArgumentError
-from charonia.frontend.control_logging import change_of_body, change_of_message
+from charonia.frontend.control.logging import change_of_body, change_of_message
 from charonia.observe.log import LevelChanges
 
 

@@ -10,7 +10,7 @@ import pytest
 from charonia.core.errors import InvalidArgumentError
 from charonia.core.request import Reply
 from charonia.core.tensor import Tensor
-from charonia.frontend.generate_answer import AnswerWriter
+from charonia.frontend.generate.answer import AnswerWriter
 from charonia.testing.requests import KeptReplies, make_request
 
 

@@ -9,7 +9,7 @@ from charonia.core.datatypes import BYTES
 from charonia.core.errors import CharoniaError, InvalidArgumentError
 from charonia.core.request import NO_PARAMETERS, InferRequest, Reply
 from charonia.core.tensor import Tensor, split_bytes
-from charonia.frontend.control_json import dump
+from charonia.frontend.control.json_answers import dump
 
 _Decoder = getincrementaldecoder("utf-8")
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol, TypeGuard, cast
 
 from charonia.core.log import Log
 from charonia.core.protocols import OnDeath
-from charonia.frontend.control_waiting import WaitingCalls
+from charonia.frontend.control.waiting import WaitingCalls
 
 if TYPE_CHECKING:
     from charonia._wire import HttpCall, RpcCall

@@ -17,12 +17,9 @@ from charonia.control.repository import no_repository
 from charonia.control.versions import parse_version
 from charonia.core.errors import InvalidArgumentError
 from charonia.core.log import Log
-from charonia.frontend import control_json
-from charonia.frontend.control_body import Kind, parse_object
-from charonia.frontend.control_load import dependents_of_body, overrides_of_body
-from charonia.frontend.control_logging import change_of_body, levels_json, settings_json
-from charonia.frontend.control_waiting import WaitingCalls
-from charonia.frontend.http_answers import (
+from charonia.frontend.control import json_answers
+from charonia.frontend.control.body import Kind, parse_object
+from charonia.frontend.control.http_answers import (
     Action,
     Ask,
     Endpoint,
@@ -34,6 +31,9 @@ from charonia.frontend.http_answers import (
     json_answer,
     json_text,
 )
+from charonia.frontend.control.load import dependents_of_body, overrides_of_body
+from charonia.frontend.control.logging import change_of_body, levels_json, settings_json
+from charonia.frontend.control.waiting import WaitingCalls
 from charonia.observe.exposition import CONTENT_TYPE
 
 if TYPE_CHECKING:
@@ -135,21 +135,21 @@ class ControlApp(RoutedApp):
         return _health(ready, f"model '{model}'{_named(ask)} is not ready")
 
     async def _server_metadata(self, ask: Ask) -> Response:
-        return json_answer(control_json.server_metadata(self._handlers.metadata.server()))
+        return json_answer(json_answers.server_metadata(self._handlers.metadata.server()))
 
     async def _model_metadata(self, ask: Ask) -> Response:
-        return json_answer(control_json.model_metadata(self._handlers.metadata.model(*_model_version(ask))))
+        return json_answer(json_answers.model_metadata(self._handlers.metadata.model(*_model_version(ask))))
 
     async def _config(self, ask: Ask) -> Response:
         return json_text(self._config_json(self._handlers.configuration.of_model(*_model_version(ask))))
 
     async def _statistics(self, ask: Ask) -> Response:
-        return json_answer(control_json.statistics(self._handlers.statistics.read(*_model_version(ask))))
+        return json_answer(json_answers.statistics(self._handlers.statistics.read(*_model_version(ask))))
 
     async def _index(self, ask: Ask) -> Response:
         body = parse_object(ask.body, "repository index", {"ready": Kind.BOOLEAN})
         entries = self._handlers.repository.index(body.get("ready", False))
-        return json_answer(control_json.repository_index(entries))
+        return json_answer(json_answers.repository_index(entries))
 
     async def _load(self, ask: Ask) -> Response:
         no_repository(ask["repository"])

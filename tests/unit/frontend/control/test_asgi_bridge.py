@@ -5,7 +5,7 @@ from starlette.applications import Starlette
 from starlette.responses import StreamingResponse
 from starlette.routing import Route
 
-from charonia.frontend.asgi_bridge import AsgiBridge, ClientGone
+from charonia.frontend.control.asgi_bridge import AsgiBridge, ClientGone
 from charonia.testing.calls import FakeHttpCall
 
 

@@ -17,10 +17,10 @@ from charonia.core.log import Log
 from charonia.core.protocols import Submitter
 from charonia.core.request import InferRequest
 from charonia.engine.engine import ModelDirectory
-from charonia.frontend.generate_answer import error_json
-from charonia.frontend.generate_channels import EventStream, GenerateChannel, OneAnswer, plain_answer
-from charonia.frontend.generate_request import Limits, Target, read_body
-from charonia.frontend.http_answers import StatusOf, decoded
+from charonia.frontend.control.http_answers import StatusOf, decoded
+from charonia.frontend.generate.answer import error_json
+from charonia.frontend.generate.channels import EventStream, GenerateChannel, OneAnswer, plain_answer
+from charonia.frontend.generate.request import Limits, Target, read_body
 from charonia.frontend.parameters import split_parameters
 from charonia.frontend.request_log import RequestLog
 from charonia.frontend.wire_flow import WireFlow

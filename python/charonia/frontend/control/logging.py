@@ -6,7 +6,7 @@ from typing import Any
 from charonia.config import service_schema as schema
 from charonia.control.logging import LogChange
 from charonia.core.errors import InvalidArgumentError
-from charonia.frontend.control_body import Kind, parse_object
+from charonia.frontend.control.body import Kind, parse_object
 from charonia.observe.log import LevelChanges, LogLevels, LogSettings
 
 _LEVELS = {

@@ -3,8 +3,8 @@ import asyncio
 import pytest
 
 from charonia.core.errors import InvalidArgumentError
-from charonia.frontend.asgi_bridge import AsgiBridge
-from charonia.frontend.mounts import MountedApps, check_mounts
+from charonia.frontend.control.asgi_bridge import AsgiBridge
+from charonia.frontend.control.mounts import MountedApps, check_mounts
 from charonia.testing.calls import FakeHttpCall
 
 

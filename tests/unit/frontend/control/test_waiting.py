@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from charonia.core.errors import NotFoundError, UnavailableError
-from charonia.frontend.control_waiting import WaitingCalls
+from charonia.frontend.control.waiting import WaitingCalls
 
 WAIT_S = 10
 

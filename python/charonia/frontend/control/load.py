@@ -13,7 +13,7 @@ from charonia.config import service_schema as schema
 from charonia.core.errors import InvalidArgumentError
 from charonia.core.overrides import LoadOverrides
 from charonia.core.text import shown
-from charonia.frontend.control_body import MAX_BYTES, Kind, is_kind, kind_of, parse_object
+from charonia.frontend.control.body import MAX_BYTES, Kind, is_kind, kind_of, parse_object
 
 CONFIG = "config"
 FILE_PREFIX = "file:"

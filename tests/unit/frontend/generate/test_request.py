@@ -8,7 +8,7 @@ import pytest
 
 from charonia.config.io import InputSpec
 from charonia.core.errors import InvalidArgumentError
-from charonia.frontend.generate_request import MAX_VALUES, Limits, Target, read_body
+from charonia.frontend.generate.request import MAX_VALUES, Limits, Target, read_body
 
 LIMITS = Limits(input_bytes=4096, parameters=3)
 

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from charonia.frontend.control_loop import ControlLoop
+from charonia.frontend.control.loop import ControlLoop
 from charonia.testing.calls import FakeHttpCall, FakeRpcCall
 
 WAIT_S = 10

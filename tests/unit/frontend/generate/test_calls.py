@@ -20,8 +20,8 @@ from charonia.core.errors import (
 )
 from charonia.core.request import SEQUENCE_END, SEQUENCE_START, Reply
 from charonia.core.tensor import Tensor
-from charonia.frontend.generate import Generate
-from charonia.frontend.generate_request import Limits
+from charonia.frontend.generate.calls import Generate
+from charonia.frontend.generate.request import Limits
 from charonia.testing.calls import FakeHttpCall
 from charonia.testing.log import kept_log
 

@@ -13,7 +13,7 @@ from charonia.control.versions import is_digits
 from charonia.core.errors import CharoniaError
 from charonia.core.log import Log
 from charonia.core.text import printable, shown
-from charonia.frontend.control_json import dump
+from charonia.frontend.control.json_answers import dump
 
 NOT_FOUND = 404
 METHOD_NOT_ALLOWED = 405

@@ -17,7 +17,7 @@ from charonia.core.datatypes import BYTES, DATATYPES
 from charonia.core.errors import InvalidArgumentError
 from charonia.core.tensor import Array, HostBuffer, Tensor, encode_bytes
 from charonia.core.text import shown
-from charonia.frontend.control_body import MAX_DEPTH, kind_of
+from charonia.frontend.control.body import MAX_DEPTH, kind_of
 
 
 class Members(list[tuple[str, Any]]):

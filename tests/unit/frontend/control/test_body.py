@@ -5,7 +5,7 @@ import json
 import pytest
 
 from charonia.core.errors import InvalidArgumentError
-from charonia.frontend.control_body import MAX_BYTES, MAX_DEPTH, MAX_VALUES, Kind, parse_object
+from charonia.frontend.control.body import MAX_BYTES, MAX_DEPTH, MAX_VALUES, Kind, parse_object
 
 KINDS = {"flag": Kind.BOOLEAN, "count": Kind.NATURAL, "text": Kind.STRING, "more": Kind.OBJECT}
 

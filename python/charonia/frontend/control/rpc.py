@@ -15,10 +15,10 @@ from charonia.control.versions import parse_version
 from charonia.core.errors import CharoniaError, Code, InvalidArgumentError, UnsupportedError
 from charonia.core.log import Log
 from charonia.core.text import shown
-from charonia.frontend import control_messages
-from charonia.frontend.control_load import dependents_of_message, overrides_of_message
-from charonia.frontend.control_logging import change_of_message, settings_message
-from charonia.frontend.control_waiting import WaitingCalls
+from charonia.frontend.control import messages
+from charonia.frontend.control.load import dependents_of_message, overrides_of_message
+from charonia.frontend.control.logging import change_of_message, settings_message
+from charonia.frontend.control.waiting import WaitingCalls
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -128,20 +128,20 @@ class ControlRpc:
         return schema.ModelReadyResponse(ready=self._handlers.health.known_and_ready(*_model_version(request)))
 
     def _server_metadata(self, request: schema.ServerMetadataRequest) -> schema.ServerMetadataResponse:
-        return control_messages.server_metadata(self._handlers.metadata.server())
+        return messages.server_metadata(self._handlers.metadata.server())
 
     def _model_metadata(self, request: schema.ModelMetadataRequest) -> schema.ModelMetadataResponse:
-        return control_messages.model_metadata(self._handlers.metadata.model(*_model_version(request)))
+        return messages.model_metadata(self._handlers.metadata.model(*_model_version(request)))
 
     def _config(self, request: schema.ModelConfigRequest) -> schema.ModelConfigResponse:
         return schema.ModelConfigResponse(config=self._handlers.configuration.of_model(*_model_version(request)))
 
     def _statistics(self, request: schema.ModelStatisticsRequest) -> schema.ModelStatisticsResponse:
-        return control_messages.statistics(self._handlers.statistics.read(*_model_version(request)))
+        return messages.statistics(self._handlers.statistics.read(*_model_version(request)))
 
     def _index(self, request: schema.RepositoryIndexRequest) -> schema.RepositoryIndexResponse:
         no_repository(request.repository_name)
-        return control_messages.repository_index(self._handlers.repository.index(request.ready))
+        return messages.repository_index(self._handlers.repository.index(request.ready))
 
     async def _load(self, request: schema.RepositoryModelLoadRequest) -> schema.RepositoryModelLoadResponse:
         no_repository(request.repository_name)

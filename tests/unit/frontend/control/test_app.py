@@ -7,9 +7,9 @@ import pytest
 from charonia.config.json_form import config_to_json_text
 from charonia.core.errors import Code, UnavailableError
 from charonia.core.overrides import LoadOverrides
-from charonia.frontend.asgi_bridge import AsgiBridge
-from charonia.frontend.control_app import ControlApp, MetricsApp
-from charonia.frontend.control_waiting import WaitingCalls
+from charonia.frontend.control.app import ControlApp, MetricsApp
+from charonia.frontend.control.asgi_bridge import AsgiBridge
+from charonia.frontend.control.waiting import WaitingCalls
 from charonia.observe.log import LogSettings
 from charonia.observe.statistics import BatchStatistics, Duration
 from charonia.testing.calls import FakeHttpCall

@@ -7,8 +7,8 @@ from charonia.config import service_schema as schema
 from charonia.config.proto.pool import FILE_DESCRIPTOR_SET
 from charonia.core.errors import Code, UnavailableError
 from charonia.core.overrides import LoadOverrides
-from charonia.frontend.control_rpc import SERVICE, ControlRpc
-from charonia.frontend.control_waiting import WaitingCalls
+from charonia.frontend.control.rpc import SERVICE, ControlRpc
+from charonia.frontend.control.waiting import WaitingCalls
 from charonia.observe.log import LogSettings
 from charonia.observe.statistics import BatchStatistics, Duration
 from charonia.testing.calls import FakeRpcCall

@@ -11,8 +11,8 @@ from charonia.core.errors import CharoniaError, InvalidArgumentError
 from charonia.core.request import Parameter
 from charonia.core.tensor import Tensor
 from charonia.core.text import shown
-from charonia.frontend.control_body import kind_of
-from charonia.frontend.generate_values import Members, Token, check_text, described, tensor_of
+from charonia.frontend.control.body import kind_of
+from charonia.frontend.generate.values import Members, Token, check_text, described, tensor_of
 
 MAX_VALUES = 1_000_000
 """Values in a body. Reading so many takes the event loop about 0.1 s; what has more is better sent by infer."""

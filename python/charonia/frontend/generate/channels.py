@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from charonia.core.errors import CharoniaError, InternalError, InvalidArgumentError, UnavailableError
 from charonia.core.log import Log
 from charonia.core.request import Reply
-from charonia.frontend.generate_answer import AnswerWriter, error_json
-from charonia.frontend.http_answers import StatusOf
+from charonia.frontend.control.http_answers import StatusOf
+from charonia.frontend.generate.answer import AnswerWriter, error_json
 from charonia.frontend.request_log import RequestLog
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""The generate extension, between its HTTP calls and the engine."""
