@@ -52,6 +52,8 @@ def test_right_arguments_of_a_request_are_kept():
     assert (request.model_name, request.model_version, request.parameters()) == ("other", 3, "{}")
     assert request.inputs() == [X]
     assert request.requested_output_names() == ["Y"]
+    twice = InferenceRequest(**{**WHOLE, "requested_output_names": ["Z", "Y", "Z"]})
+    assert twice.requested_output_names() == ["Z", "Y"]
     assert InferenceRequest(requested_output_names=[], inputs=[], model_name="m").correlation_id() == 0
     assert InferenceRequest(**WHOLE, correlation_id=5).correlation_id() == 5
 

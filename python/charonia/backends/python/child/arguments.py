@@ -58,10 +58,11 @@ def correlation_id(value: Any) -> int | str:
 
 
 def names(argument: str, values: Any) -> list[str]:
+    """Each once: they are a set in Triton."""
     found = [text(f"each of {argument}", value) for value in _several(argument, values)]
     if "" in found:
         raise TritonModelException(f"{argument} has an empty name, at position {found.index('')}")
-    return found
+    return list(dict.fromkeys(found))
 
 
 def tensors(argument: str, values: Any) -> list[Tensor]:
