@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from charonia.core.errors import InvalidArgumentError
 from tests.every_door.doors import RefusedError
 from tests.models.gated import PATIENCE_S
 from tests.models.repository import write_python_model
@@ -193,8 +194,31 @@ class TritonPythonModel:
             sender.send(answer([[1]]))
         sender.send(flags=FINAL)
 """
+# Calls itself as many times as the input says, one inside the other.
+NESTED = """
+class TritonPythonModel:
+    def initialize(self, args):
+        self.name = args["model_name"]
+
+    def execute(self, requests):
+        return [self.one(request) for request in requests]
+
+    def one(self, request):
+        depth = given(request)
+        if depth.item() == 0:
+            return answer(depth)
+        call = pb_utils.InferenceRequest(
+            model_name=self.name, inputs=[pb_utils.Tensor("IN", depth - 1)], requested_output_names=["OUT"]
+        )
+        response = call.exec()
+        if response.has_error():
+            return passed_on(response)
+        return answer(pb_utils.get_output_tensor_by_name(response, "OUT").as_numpy() + 1)
+"""
+INSTANCES = {"nested": 3}
 MODELS = {
     "double": DOUBLE,
+    "nested": NESTED,
     "count": COUNT,
     "caller": CALLER,
     "first": CHAIN,
@@ -215,6 +239,7 @@ def lay_out(repository):
                 input [ {{ name: "IN" data_type: TYPE_FP32 dims: [ -1 ] }} ]
                 output [ {{ name: "OUT" data_type: TYPE_FP32 dims: [ -1 ] }} ]
                 model_transaction_policy {{ decoupled: {decoupled} }}
+                instance_group [ {{ count: {INSTANCES.get(name, 1)} kind: KIND_CPU }} ]
                 parameters {{ key: "execution" value {{ string_value: "{form}" }} }}
             """
             write_python_model(repository, f"{name}_{form}", config, HEAD + code)
@@ -294,6 +319,29 @@ def test_a_call_that_is_refused_is_a_response_with_the_reason(call, way, code, t
     with pytest.raises(RefusedError, match=text) as refused:
         call(way, 1)
     assert refused.value.code == code
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2])
+def test_a_model_may_call_itself_while_it_has_a_free_instance(door, form, depth):
+    assert door.infer(f"nested_{form}", floats(depth))["OUT"].tolist() == [[depth]]
+
+
+def test_a_model_that_calls_itself_once_too_often_is_told(door, form):
+    with pytest.raises(RefusedError, match="circle of calls, and none of its instances is free"):
+        door.infer(f"nested_{form}", floats(3))
+    assert door.infer(f"nested_{form}", floats(2))["OUT"].tolist() == [[2]]
+
+
+def test_models_that_call_themselves_at_the_same_time_never_hang(server, clients, form):
+    model = server.model(f"nested_{form}")
+
+    def ask(_):
+        try:
+            return model.infer(IN=floats(2)["IN"])["OUT"].tolist()
+        except InvalidArgumentError as refused:
+            return "circle of calls" in str(refused)
+
+    assert all(each in ([[2]], True) for each in clients.map(ask, range(32), timeout=PATIENCE_S))
 
 
 def test_a_cancelled_call_ends(call):

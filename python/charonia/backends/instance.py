@@ -63,6 +63,11 @@ class InstanceRunner:
         return self._thread.is_alive() and self.instance.healthy
 
     @property
+    def is_busy(self) -> bool:
+        """Whether it executes a batch now."""
+        return self._driving.locked()
+
+    @property
     def ended(self) -> bool:
         """It was started, and its thread is over."""
         return self._thread.ident is not None and not self._thread.is_alive()

@@ -7,6 +7,10 @@ from charonia.core.errors import CharoniaError, InternalError, InvalidArgumentEr
 from charonia.core.request import InferRequest, refuse
 from charonia.engine.model import ModelVersion, RetiredError
 
+# Calls of decoupled models hold no instance, so that nothing else would end a model that calls itself for ever.
+_MAX_DEPTH = 64
+_MAX_SHOWN = 8
+
 
 class ModelDirectory(Protocol):
     """Knows which versions can serve."""
@@ -78,8 +82,7 @@ class Engine:
                 f"decoupled transaction policy; {how}"
             )
         if model.name in request.ancestors:
-            way = " → ".join((*request.ancestors, model.name))
-            raise InvalidArgumentError(f"model '{model.name}' would wait for itself: {way} is a circle of calls")
+            _refuse_circle(model, request.ancestors)
         return model
 
     def _found(self, request: InferRequest) -> ModelVersion:
@@ -92,6 +95,19 @@ class Engine:
                 if model is not None:
                     return model
             raise
+
+
+def _refuse_circle(model: ModelVersion, ancestors: Sequence[str]) -> None:
+    """A model may call itself while it has a free instance: the last one to become busy finds none, so nobody hangs.
+
+    Raises:
+        InvalidArgumentError: it has none, or the calls are nested too deep.
+    """
+    if len(ancestors) < _MAX_DEPTH and model.may_call_itself:
+        return
+    way = " → ".join((*ancestors[-_MAX_SHOWN:], model.name))
+    why = f"calls are nested {len(ancestors)} deep" if len(ancestors) >= _MAX_DEPTH else "none of its instances is free"
+    raise InvalidArgumentError(f"model '{model.name}' would wait for itself: {way} is a circle of calls, and {why}")
 
 
 def _fault(request: InferRequest, error: Exception) -> InternalError:

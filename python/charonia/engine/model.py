@@ -217,6 +217,12 @@ class ModelVersion:
         return sum(runner.alive for runner in self.instances)
 
     @property
+    def may_call_itself(self) -> bool:
+        """Whether a request that this model makes while it executes one can be served: another instance is free, and may
+        have any request (those of a sequence may have their own instance only)."""
+        return not self.has_sequences and not all(runner.is_busy for runner in self.instances)
+
+    @property
     def failure(self) -> str | None:
         """Why an instance was given up for good, and the version with it; None when none was."""
         instances = (runner.instance for runner in self.instances)
