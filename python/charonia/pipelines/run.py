@@ -4,7 +4,7 @@ which steps are ready and what can be answered."""
 import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
-from charonia.core.errors import InvalidArgumentError
+from charonia.core.errors import CharoniaError, InvalidArgumentError
 from charonia.core.request import NO_PARAMETERS, SEQUENCE_END, SEQUENCE_START, InferRequest, Parameter, Reply
 from charonia.core.tensor import Tensor
 from charonia.observe.stamps import Stamps
@@ -24,25 +24,31 @@ class Progress:
         ready: steps that have all their inputs, in order.
         answers: the final replies of runs that have but one.
         streams: runs of which there are answers in `Run.stream`.
+        failures: runs that have ended by the error of a step, with both.
     """
 
-    __slots__ = ("answers", "ready", "streams")
+    __slots__ = ("answers", "failures", "ready", "streams")
 
     def __init__(self) -> None:
         self.ready: list[tuple[Strand, StepPlan]] = []
         self.answers: list[tuple[Run, Reply]] = []
         self.streams: list[Run] = []
+        self.failures: list[tuple[Run, StepPlan, CharoniaError]] = []
 
 
 class Slot:
-    """The place of a strand's answers among those of its run. `outputs` is None where none come from it."""
+    """The place of a strand's answers among those of its run. `outputs` is None where none come from it.
 
-    __slots__ = ("is_closed", "next", "outputs", "parameters")
+    An error has its place among the answers too: what came before it is answered first.
+    """
+
+    __slots__ = ("failure", "is_closed", "next", "outputs", "parameters")
 
     def __init__(self, following: "Slot | None" = None) -> None:
         self.next = following
         self.is_closed = False
         self.outputs: Sequence[Tensor] | None = None
+        self.failure: tuple[StepPlan, CharoniaError] | None = None
         self.parameters: Mapping[str, Parameter] = NO_PARAMETERS
 
 
@@ -142,10 +148,10 @@ class Run:
                 raise _deadlock()
 
     def took(self, strand: Strand, step: StepPlan, reply: Reply, progress: Progress) -> None:
-        """A step answered, without an error. `reply.outputs` need not be valid afterwards.
+        """A step answered. `reply.outputs` need not be valid afterwards.
 
         Raises:
-            InvalidArgumentError: it has a parameter that ensembles read, of the wrong type.
+            InvalidArgumentError: nothing can go on any more, and there is no answer.
         """
         with self._lock:
             if reply.final:
@@ -154,13 +160,10 @@ class Run:
                 self._count(reply)
             if self.ended:
                 return
-            if not step.decoupled:
-                self._place(strand, step, reply, progress)
-            else:
-                if reply.has_response:
-                    self._place(self._branch(strand), step, reply, progress)
-                if reply.final:
-                    strand.slot.is_closed = True
+            if strand.slot.failure is None:
+                self._take(strand, step, reply, progress)
+            if self.ended:
+                return
             if self.stream is not None:
                 self._release(self.stream, progress)
             elif not (self._open_calls or self.ended):
@@ -205,6 +208,28 @@ class Run:
         with self._lock:
             listeners, self._listeners = self._listeners, []
         return listeners
+
+    def _take(self, strand: Strand, step: StepPlan, reply: Reply, progress: Progress) -> None:
+        target = strand
+        if step.decoupled and reply.error is None:
+            if reply.has_response:
+                target = self._branch(strand)
+            strand.slot.is_closed = reply.final
+            if not reply.has_response:
+                return
+        try:
+            if reply.error is not None:
+                raise reply.error
+            self._place(target, step, reply, progress)
+        except CharoniaError as error:
+            self._fail(target.slot, step, error, progress)
+
+    def _fail(self, slot: Slot, step: StepPlan, error: CharoniaError, progress: Progress) -> None:
+        if self.stream is None:
+            self.ended = True
+            progress.failures.append((self, step, error))
+        else:
+            slot.failure, slot.is_closed = (step, error), True
 
     def _branch(self, strand: Strand) -> Strand:
         """A strand for one response. Its answers go before all further ones of the strand that it comes from."""
@@ -264,18 +289,21 @@ class Run:
             InvalidArgumentError: nothing can go on any more, and there is no answer.
         """
         answered: list[Slot] = []
-        while self._head is not None and self._head.is_closed:
+        while self._head is not None and self._head.is_closed and self._head.failure is None:
             if self._head.outputs is not None:
                 answered.append(self._head)
             self.open_strands -= 1
             self._head = self._head.next
-        if self._head is not None and not self._open_calls:
+        failure = self._head.failure if self._head is not None else None
+        if self._head is not None and not (failure or self._open_calls):
             raise _deadlock()
-        self.ended = self._head is None
+        self.ended = self._head is None or failure is not None
         replies = [Reply(self.request, slot.outputs or (), None, slot.parameters, final=False) for slot in answered]
-        if self.ended and not replies:
-            replies.append(Reply(self.request, has_response=False))
-        if self.ended:
+        if failure is not None:
+            progress.failures.append((self, *failure))
+        elif self.ended:
+            if not replies:
+                replies.append(Reply(self.request, has_response=False))
             replies[-1].final = True
         for reply in replies:
             stream.add((self, reply))

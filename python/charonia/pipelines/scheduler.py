@@ -140,8 +140,6 @@ class EnsembleScheduler:
             if reply.final and self._limits:
                 self._limits[step.index].leave()
             try:
-                if reply.error is not None:
-                    raise reply.error
                 strand.run.took(strand, step, reply, progress)
             except CharoniaError as error:
                 self._fail_at(step, strand.run, error)
@@ -154,8 +152,11 @@ class EnsembleScheduler:
 
     def _fail_at(self, step: StepPlan, run: Run, error: CharoniaError) -> None:
         if run.end():
-            self._statistics.record_step_failure(run.request, self._clock.now_ns())
-            self._tell(run, self._named(error, f"step {step.number} (model '{step.model}'): "))
+            self._tell_failure(run, step, error)
+
+    def _tell_failure(self, run: Run, step: StepPlan, error: CharoniaError) -> None:
+        self._statistics.record_step_failure(run.request, self._clock.now_ns())
+        self._tell(run, self._named(error, f"step {step.number} (model '{step.model}'): "))
 
     def _named(self, error: CharoniaError, where: str = "") -> CharoniaError:
         """The same error, saying where it comes from."""
@@ -172,6 +173,8 @@ class EnsembleScheduler:
             assert run.stream is not None
             run.stream.flush()
             self._tell_room(run)
+        for run, step, error in progress.failures:
+            self._tell_failure(run, step, error)
 
     def _answer(self, answers: Sequence[tuple[Run, Reply]]) -> None:
         """Settle the runs that these end, count, and send. Of one run, no two threads do so at once."""

@@ -3,6 +3,7 @@
 import pytest
 
 from charonia.core.errors import BackendError
+from charonia.core.request import Reply
 from charonia.pipelines.flow import OPEN_STRANDS
 from tests.unit.pipelines.ensembles import Ensemble, StepModel, config_of
 
@@ -164,8 +165,7 @@ def test_outputs_that_need_no_decoupled_step_come_once_and_finally():
     assert ensemble.stream(request) == ["[4.0]!"]
 
 
-@pytest.mark.parametrize("at", ["many", "next"])
-def test_an_error_ends_the_stream_after_what_was_answered(at):
+def test_an_error_ends_the_stream_after_what_was_answered():
     ensemble = stream_of()
     request = ensemble.ask()
     many = ensemble.next()
@@ -173,13 +173,41 @@ def test_an_error_ends_the_stream_after_what_was_answered(at):
     ensemble.answer("next")
     ensemble.answer("last")
     ensemble.reply(many, final=False, OUT=2)
-    if at == "many":
-        ensemble.asked.insert(0, many)
-    ensemble.fail(BackendError("broke"), at)
+    ensemble.fail(BackendError("broke"), "next")
     ensemble.reply(many, final=False, OUT=3)
-    step = 1 if at == "many" else 2
-    assert ensemble.stream(request) == ["[1.0]", f"in ensemble 'e', step {step} (model '{at}'): broke!"]
+    assert ensemble.stream(request) == ["[1.0]", "in ensemble 'e', step 2 (model 'next'): broke!"]
     assert many.cancelled
+
+
+@pytest.mark.parametrize("final", [True, False])
+def test_the_error_of_a_decoupled_step_comes_after_the_answers_of_its_earlier_responses(final):
+    ensemble = stream_of()
+    request = ensemble.ask()
+    many = ensemble.next()
+    for value in (1, 2):
+        ensemble.reply(many, final=False, OUT=value)
+    many.channel.send([Reply(many, error=BackendError("broke"), final=final)])
+    if not final:
+        ensemble.reply(many, final=False, OUT=3)
+    assert ensemble.stream(request) == []
+    for _ in range(2):
+        ensemble.answer("next")
+        ensemble.answer("last")
+    assert ensemble.stream(request) == ["[1.0]", "[2.0]", "in ensemble 'e', step 1 (model 'many'): broke!"]
+    assert ensemble.asked == []
+
+
+def test_errors_keep_the_order_of_what_they_belong_to():
+    ensemble = stream_of()
+    request = ensemble.ask()
+    many = ensemble.next()
+    for value in (1, 2):
+        ensemble.reply(many, final=False, OUT=value)
+    first, second = ensemble.next("next"), ensemble.next("next")
+    second.channel.send([Reply(second, error=BackendError("second"))])
+    assert ensemble.stream(request) == []
+    first.channel.send([Reply(first, error=BackendError("first"))])
+    assert ensemble.stream(request) == ["in ensemble 'e', step 2 (model 'next'): first!"]
 
 
 def test_the_first_step_sees_how_far_the_reader_is_behind():
