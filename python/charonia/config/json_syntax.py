@@ -115,17 +115,21 @@ class _Reader:
 
     def _member(self) -> JsonMember:
         line, column = self._place()
-        if not self._text.startswith('"', self._at):
-            word = self._peek_word()
-            remedy = f'write "{word}"' if word.isidentifier() else ""
-            raise self._stop("a key in double quotes was expected here", remedy)
-        name = self._string()
+        name = self._string() if self._text.startswith('"', self._at) else self._bare_key()
         self._skip()
         if not self._text.startswith(":", self._at):
             raise self._stop(f"':' was expected after the key '{shown(name)}'")
         self._at += 1
         self._skip()
         return JsonMember(name, line, column, self._value())
+
+    def _bare_key(self) -> str:
+        """A key without quotes, which is no JSON, but Triton reads it."""
+        word = self._peek_word()
+        if not (word.isascii() and word.isidentifier()):
+            raise self._stop("a key in double quotes was expected here")
+        self._at += len(word)
+        return word
 
     def _array(self) -> JsonNode:
         node = JsonNode(JsonKind.ARRAY, *self._place())

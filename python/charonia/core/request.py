@@ -262,8 +262,8 @@ SEQUENCE_END = 2
 def not_iterative(model_name: str) -> UnsupportedError:
     """For a request that is to be rescheduled and can't be."""
     return UnsupportedError(
-        f"a request of model '{model_name}' can't be rescheduled: its configuration needs "
-        "sequence_batching { iterative_sequence: true }"
+        f"Request is released with TRITONSERVER_REQUEST_RELEASE_RESCHEDULE by model '{model_name}', whose configuration "
+        "needs sequence_batching { iterative_sequence: true } for that"
     )
 
 
