@@ -262,7 +262,7 @@ SEQUENCE_END = 2
 def not_iterative(model_name: str) -> UnsupportedError:
     """For a request that is to be rescheduled and can't be."""
     return UnsupportedError(
-        f"Request is released with TRITONSERVER_REQUEST_RELEASE_RESCHEDULE by model '{model_name}', whose configuration "
+        f"Request is released with TRITONSERVER_REQUEST_RELEASE_RESCHEDULE by model '{model_name}': its configuration "
         "needs sequence_batching { iterative_sequence: true } for that"
     )
 
