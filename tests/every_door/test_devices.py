@@ -1,14 +1,17 @@
 """Tensors on a device, through ensembles and calls, in both forms of Python models: copied to the host where the wire
 begins or where a model can't take them, and nowhere else."""
 
+import gc
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from charonia.api import Server
+from charonia.backends.python.child import fake_device
 from charonia.testing.device import FakeDevice, FakeDeviceBackend
 from tests.models import fake_framework
+from tests.models.gated import PATIENCE_S
 from tests.models.repository import write_config, write_python_model
 
 FORMS = ("isolated", "inline")
@@ -157,3 +160,28 @@ def test_calls_from_one_form_to_the_other(device, door):
     assert copies(device, door, "calls_isolated", 8, said) == (1, 1)
     said["models"] = "a keeps_isolated keeps_inline b stays_isolated"
     assert copies(device, door, "calls_inline", 8, said) == (1, 1)
+
+
+def test_many_at_once_and_nothing_is_kept(server, device):
+    """Each process gives memory back with its next request, so a few are always waiting; they don't add up."""
+
+    def in_use():
+        gc.collect()
+        return len(fake_device._allocated)
+
+    def ask(count):
+        asked = []
+        for number in range(count):
+            given = {"IN": np.full((1, 3), number, np.float32)}
+            for model, added in [("through_both", 5), ("stays_isolated", 4), ("stays_inline", 4)]:
+                asked.append((number + added, server.model(model).submit(given)))
+            said = {"models": "a keeps_isolated keeps_inline b", "wanted": ""}
+            asked.extend((number + 4, server.model(f"calls_{form}").submit(given, parameters=said)) for form in FORMS)
+        for expected, future in asked:
+            assert future.result(PATIENCE_S).outputs["OUT"].numpy().tolist() == [[expected] * 3]
+
+    for _ in range(2):
+        ask(40)
+        for _ in range(5):
+            ask(1)
+        assert in_use() < 20

@@ -45,8 +45,8 @@ class DeviceBuffer(Buffer, Protocol):
         """Where it starts, as the device counts."""
 
     def handle(self) -> Any:
-        """Plain values by which another process opens the memory (`backends/python/child/devices.py`), None where that
-        is not possible. Whoever sends it holds this Buffer until the other process needs the memory no longer."""
+        """What `backends.python.child.devices.Local` gives: plain values by which another process opens it, None
+        where that is not possible. Whoever sends it holds this Buffer until the other needs the memory no longer."""
 
 
 class HostBuffer:

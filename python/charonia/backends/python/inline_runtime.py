@@ -157,7 +157,7 @@ class _InlineCall:
     """A call to another model: its ReplyChannel and Flow for the server, its OutgoingCall for the model."""
 
     def __init__(self, sink: ResponseSink, prefers_host: bool) -> None:
-        self._sink = sink
+        self._sink: Callable[[InferenceResponse | None, bool], None] = sink
         self._prefers_host = prefers_host
         self._lock = threading.Lock()
         self._waiting: deque[int] = deque()  # the bytes of each response that the model has not taken
@@ -165,9 +165,12 @@ class _InlineCall:
         self._listeners: list[Callable[[], None]] = []
         self._request: InferRequest | None = None
         self._cancelled = False
+        self._ended = False
 
     def begun(self, request: InferRequest) -> None:
-        self._request = request
+        with self._lock:
+            if not self._ended:
+                self._request = request
 
     def send(self, replies: Sequence[Reply]) -> None:
         for reply in replies:
@@ -176,6 +179,10 @@ class _InlineCall:
                 self._waiting.append(nbytes)
                 self._waiting_bytes += nbytes
             self._sink(_response(reply, self._prefers_host), reply.final)
+        if replies[-1].final:
+            with self._lock:
+                self._ended, self._request = True, None
+            self._sink = _nobody  # as the request, it refers to this call: tensors must go when the model drops them
 
     def has_room(self) -> bool:
         room = len(self._waiting) < _CALL_ROOM and self._waiting_bytes < _CALL_ROOM_BYTES
@@ -200,8 +207,9 @@ class _InlineCall:
 
     def cancel(self) -> None:
         self._cancelled = True
-        if self._request is not None:
-            self._request.cancel()
+        request = self._request
+        if request is not None:
+            request.cancel()
         self._tell()
 
     def _tell(self) -> None:
@@ -209,6 +217,10 @@ class _InlineCall:
             listeners, self._listeners = (self._listeners, []) if self.has_room() else ([], self._listeners)
         for listener in listeners:
             listener()
+
+
+def _nobody(response: InferenceResponse | None, final: bool) -> None:
+    """The call has ended."""
 
 
 def _response(reply: Reply, prefers_host: bool) -> InferenceResponse | None:

@@ -136,12 +136,15 @@ class ChildProcess:
         return describe_exit(self.popen.returncode)
 
     def close(self) -> None:
-        """Free descriptors. Memory that lent outputs still use stays mapped until they have gone."""
+        """Free descriptors, and what the process was lent. Memory that lent outputs still use stays mapped until they
+        have gone."""
         with self._closing:
             files, self._files = self._files, []
         self.outbox.close()
         self.work.close()
         self.events.close()
+        self.inputs.drop_kept()
+        self.replies.drop_kept()
         for region in (self.inputs.region, self.outputs, self.replies.region):
             region.close()
         for fd in files:

@@ -213,6 +213,27 @@ class TritonPythonModel:
     assert memory() is None
 
 
+def test_the_servers_memory_outlives_the_process_that_it_went_through(workshop, device):
+    served = workshop.serve(ECHO, parameters=KEPT, files=FRAMEWORK)
+    tensor = placed(device, [5, 6])
+    memory = weakref.ref(tensor.buffer._holder)
+    output, _ = answered(run(served, tensor))
+    del tensor
+    served.unload()
+    gc.collect()
+    assert output.numpy().tolist() == [5, 6]
+    del output
+    gc.collect()
+    assert memory() is None
+
+
+def test_own_memory_that_nobody_holds_is_an_error(device):
+    handle = device.place(np.zeros(2)).handle()
+    gc.collect()
+    with pytest.raises(devices.DeviceError, match="memory on fake:0 has gone"):
+        devices.Opened(handle, 16, [], 0).host()
+
+
 def test_memory_of_a_process_that_has_gone_is_an_error_and_no_garbage(workshop, device):
     served = workshop.serve(ADD, parameters=KEPT, files=FRAMEWORK)
     output, _ = answered(run(served, placed(device, [1])))

@@ -170,10 +170,14 @@ class Arena:
         self._kept[key] = thing
         return key
 
+    def drop_kept(self) -> None:
+        """The other side has gone."""
+        self._kept.clear()
+
     def free(self, offset: int) -> None:
         """Give a block back, its neighbours join; or let go of what `keep` kept."""
         if offset < 0:
-            del self._kept[offset]
+            self._kept.pop(offset, None)
             return
         with self._lock:
             self._give_back(offset)

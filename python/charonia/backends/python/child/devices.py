@@ -7,9 +7,9 @@ which another process opens the memory:
     (device, process, address, data, offset)
 
 `process` is a name of the process that made it, where the memory is simply at `address`. Elsewhere the device's driver
-opens `data`, and the memory starts `offset` bytes into it. The side that sends a handle holds the memory until the other
-side has said that it needs it no longer (`arena.Arena.keep`), as with blocks of shared memory. Opening can wait: who only
-passes a handle on never opens it.
+opens `data`, and the memory starts `offset` bytes into it. The side that sends a handle holds the memory until the
+other side has said that it needs it no longer (`arena.Arena.keep`), as with blocks of shared memory. Opening can wait:
+who only passes a handle on never opens it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ from .errors import TritonModelException
 CPU = "cpu"
 PROCESS = os.urandom(16)  # not its number, which another process may get after it
 _opening = threading.Lock()
-_mapped: WeakValueDictionary[int, Opened] = WeakValueDictionary()  # by identity: memory of other processes
+# By identity: memory of other processes that is open here, and memory of this one that others have handles of.
+_mapped: WeakValueDictionary[int, Opened] = WeakValueDictionary()
+_given: WeakValueDictionary[int, Local] = WeakValueDictionary()
 
 
 class DeviceError(TritonModelException):
@@ -88,7 +90,7 @@ class Local:
         holder: whatever keeps the memory alive.
     """
 
-    __slots__ = ("_holder", "address", "device", "nbytes")
+    __slots__ = ("__weakref__", "_holder", "address", "device", "nbytes")
     owned = True
 
     def __init__(self, device: str, address: int, nbytes: int, holder: Any) -> None:
@@ -111,20 +113,23 @@ class Local:
             data, offset = driver.export(index, self.address)
         except DeviceError:
             return None
+        _given[id(self)] = self
         return self.device, PROCESS, self.address, data, offset
 
 
 class Opened:
     """Memory by its handle; when the last who holds this has gone, `key` is appended to `released`."""
 
-    __slots__ = ("__weakref__", "_address", "_base", "_handle", "_key", "_released", "nbytes")
+    __slots__ = ("__weakref__", "_address", "_base", "_handle", "_key", "_own", "_released", "nbytes")
     owned = True
 
     def __init__(self, handle: Any, nbytes: int, released: Any, key: int) -> None:
-        _, process, address, _, _ = handle
+        device, process, address, _, _ = handle
         self.nbytes = nbytes
         self._handle = handle
-        self._address: int | None = address if process == PROCESS else None
+        # Own memory that comes back is held here: the process that it went through may end at any time.
+        self._own = _given_at(device, address, nbytes) if process == PROCESS else None
+        self._address: int | None = None if self._own is None else address
         self._base: int | None = None  # of what was opened
         self._released = released
         self._key = key
@@ -149,7 +154,9 @@ class Opened:
         return self._handle
 
     def _open(self) -> int:
-        device, _, _, data, offset = self._handle
+        device, process, _, data, offset = self._handle
+        if process == PROCESS:
+            raise DeviceError(f"memory on {device} has gone: nobody holds it any more")
         driver, index = driver_of(device)
         self._base = driver.open_memory(index, data)
         _mapped[id(self)] = self
@@ -171,6 +178,13 @@ class Opened:
                 driver.close_memory(index, self._base)
         finally:
             self._released.append(self._key)
+
+
+def _given_at(device: str, address: int, nbytes: int) -> Local | None:
+    for memory in list(_given.values()):
+        if memory.device == device and memory.address <= address and address + nbytes <= memory.address + memory.nbytes:
+            return memory
+    return None
 
 
 def _download(device: str, address: int, nbytes: int) -> Any:
