@@ -258,12 +258,16 @@ class WireServer:
     def grpc_port(self) -> int | None: ...
     @property
     def metrics_port(self) -> int | None: ...
-    def publish(self, live: bool, ready: bool, models: Mapping[tuple[str, str], tuple[bool, int, bool]]) -> None:
+    def publish(
+        self, live: bool, ready: bool, models: Mapping[tuple[str, str], tuple[bool, int, bool]], asks: bool = False
+    ) -> None:
         """Replace the table that answers health and readiness paths and RPCs, and that routes infer calls.
 
         `models` maps (name, version as text, "" for the default) to (ready, route, decoupled). Route 0 goes to `take`
         always, in the order of arrival; another number may be waited at with `take_route`. On a stream, requests of
         decoupled models are answered as the responses come, others in their order.
+
+        `asks`: readiness of models and of the server is not in the table, it goes to `take_control`.
         """
     def take(self, max_items: int, timeout_s: float) -> list[InferCall | int]:
         """What has arrived, in order: calls, and the keys of calls taken earlier of which there is news: their client or time

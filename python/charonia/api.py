@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from charonia.api_model import Model
 from charonia.core.errors import InvalidArgumentError, UnavailableError
 from charonia.core.overrides import LoadOverrides
+from charonia.core.readiness import all_ready
 from charonia.core.request import ANY_VERSION
 from charonia.frontend.control.mounts import NO_MOUNTS, check_mounts
 from charonia.options import ServerOptions
@@ -107,7 +108,11 @@ class Server:
 
     @property
     def ready(self) -> bool:
-        return self._running and self._parts.ready
+        """Waits for models that tell their readiness themselves, 5 seconds at most."""
+        parts = self._parts
+        if not (self._running and parts.ready and parts.strict):
+            return self._running and parts.ready
+        return all_ready(teller for version in parts.models.loaded() for teller in version.readiness_tellers)
 
     @property
     def ports(self) -> dict[str, int | None]:

@@ -11,6 +11,7 @@ from charonia.control.metadata import Metadata, ModelMetadata
 from charonia.control.statistics import Statistics, StatisticsRecord
 from charonia.core.datatypes import BYTES, DATATYPES
 from charonia.core.errors import CharoniaError, InvalidArgumentError
+from charonia.core.readiness import all_ready
 from charonia.core.request import ANY_VERSION, NO_PARAMETERS, SEQUENCE_END, SEQUENCE_START, Parameter
 from charonia.core.tensor import Tensor
 from charonia.engine.inproc import InferOptions, InferResult, ResponseStream, ResultFuture
@@ -72,10 +73,12 @@ class Model:
 
     @property
     def ready(self) -> bool:
+        """Waits for a model that tells its readiness itself, 5 seconds at most."""
         try:
-            return self.loaded.live_instances > 0
+            loaded = self.loaded
         except CharoniaError:
             return False
+        return loaded.live_instances > 0 and all_ready(loaded.readiness_tellers)
 
     @property
     def metadata(self) -> ModelMetadata:

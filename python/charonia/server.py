@@ -159,9 +159,13 @@ class Server:
             live=self.live,
             loaded=self._loaded,
             exiting=self._exiting.is_set(),
-            strict=self.options.strict_readiness,
+            strict=self.strict,
             wanted=self.lifecycle.wanted_ready(),
         )
+
+    @property
+    def strict(self) -> bool:
+        return self.options.strict_readiness
 
     @property
     def models(self) -> Directory[ModelVersion]:
@@ -326,7 +330,9 @@ class Server:
         if doors is None:
             return
         with self._publishing:
-            doors.publish(self.live, self.ready, readiness_table(self.models))
+            models = self.models
+            asks = any(version.readiness_tellers for version in models.loaded())
+            doors.publish(self.live, self.ready, readiness_table(models), asks)
 
 
 def _wants_network(options: ServerOptions) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from charonia.core.overrides import LoadOverrides
+from charonia.core.readiness import TellsReadiness
 from charonia.core.request import ANY_VERSION
 from charonia.observe.log import LevelChanges, LogLevels, LogSettings
 from charonia.observe.model_metrics import MeasuredModel
@@ -18,16 +19,22 @@ class ServerView(Protocol):
     def live(self) -> bool: ...
     @property
     def ready(self) -> bool: ...
+    @property
+    def strict(self) -> bool:
+        """Whether the server is ready only while all its models are."""
+        ...
 
 
 class VersionView(MeasuredModel, Protocol):
     """One loaded model version; `engine.model.ModelVersion` is the real one.
 
-    It is ready while at least one of its instances lives.
+    It is ready while at least one of its instances lives, and none of them says that it is not.
     """
 
     @property
     def live_instances(self) -> int: ...
+    @property
+    def readiness_tellers(self) -> Sequence[TellsReadiness]: ...
 
 
 class IndexEntry(Protocol):

@@ -14,6 +14,7 @@ from charonia.core.clock import Clock
 from charonia.core.errors import CharoniaError, InvalidArgumentError, UnavailableError
 from charonia.core.log import Log, SilentLog
 from charonia.core.protocols import Bell, OnDeath, Submitter
+from charonia.core.readiness import TellsReadiness
 from charonia.core.request import InferRequest, refuse
 from charonia.engine.checks import RequestCheck
 from charonia.observe.metrics_config import MetricsOptions
@@ -215,6 +216,12 @@ class ModelVersion:
     @property
     def live_instances(self) -> int:
         return sum(runner.alive for runner in self.instances)
+
+    @property
+    def readiness_tellers(self) -> Sequence[TellsReadiness]:
+        """Its instances that have to be asked whether they are ready."""
+        instances = (runner.instance for runner in self.instances)
+        return [each for each in instances if isinstance(each, TellsReadiness) and each.tells_ready]
 
     @property
     def may_call_itself(self) -> bool:

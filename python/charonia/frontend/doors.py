@@ -105,9 +105,10 @@ class Doors:
         except BaseException as error:
             self._on_death("control-start", error)
 
-    def publish(self, live: bool, ready: bool, models: Readiness) -> None:
-        """What health and readiness questions are answered from, from now on."""
-        self._wire.publish(live, ready, models)
+    def publish(self, live: bool, ready: bool, models: Readiness, asks: bool) -> None:
+        """What health and readiness questions are answered from, from now on. `asks`: there are models that have to be
+        asked, so that the control plane answers."""
+        self._wire.publish(live, ready, models, asks)
 
     def new_bell(self) -> tuple[Bell, int]:
         """A bell for the instances of one model version, and the route that `publish` knows it by."""

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from charonia.core.errors import CharoniaError
 from charonia.core.overrides import LoadOverrides
+from charonia.core.readiness import all_ready
 from charonia.engine.model import ModelVersion
 from charonia.repository.directory import Directory
 from charonia.repository.turns import Turn
@@ -51,6 +52,7 @@ class ModelCalls:
 
     def is_ready(self, name: str, version: int) -> bool:
         try:
-            return self._directory().find(name, version).live_instances > 0
+            found = self._directory().find(name, version)
         except CharoniaError:
             return False
+        return found.live_instances > 0 and all_ready(found.readiness_tellers)

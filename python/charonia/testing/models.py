@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from charonia.config.schema import ModelConfig
+from charonia.core.readiness import TellsReadiness
 from charonia.observe.statistics import ModelStatistics
 from charonia.repository.directory import Directory
 from charonia.repository.states import ModelRecord, State, VersionRecord
@@ -20,6 +21,7 @@ class FakeModel:
     live_instances: int = 1
     failure: str | None = None
     pending_count: int = 0
+    readiness_tellers: list[TellsReadiness] = field(default_factory=list)
     gpu_statistics: dict[str, ModelStatistics] = field(default_factory=dict)
 
     def retire(self) -> None: ...

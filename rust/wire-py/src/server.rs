@@ -57,10 +57,11 @@ impl WireServer {
         self.server.ports().metrics
     }
 
-    fn publish(&self, live: bool, ready: bool, models: &Bound<'_, PyMapping>) -> PyResult<()> {
+    #[pyo3(signature = (live, ready, models, asks = false))]
+    fn publish(&self, live: bool, ready: bool, models: &Bound<'_, PyMapping>, asks: bool) -> PyResult<()> {
         let items = models.items()?.extract::<Vec<((String, String), (bool, u64, bool))>>()?;
         let entry = |((name, version), (ready, route, decoupled))| (name, version, Entry { ready, route, decoupled });
-        self.server.wire.publish(Published::new(live, ready, items.into_iter().map(entry)));
+        self.server.wire.publish(Published::new(live, ready, items.into_iter().map(entry)).asking(asks));
         Ok(())
     }
 

@@ -21,6 +21,8 @@ pub struct Entry {
 pub struct Published {
     pub live: bool,
     pub ready: bool,
+    /// Models are to be asked whether they are ready, and with them the server: the control plane does that.
+    pub asks: bool,
     models: HashMap<String, HashMap<String, Entry>>,
 }
 
@@ -30,7 +32,11 @@ impl Published {
         for (name, version, entry) in entries {
             models.entry(name).or_default().insert(version, entry);
         }
-        Self { live, ready, models }
+        Self { live, ready, asks: false, models }
+    }
+
+    pub fn asking(self, asks: bool) -> Self {
+        Self { asks, ..self }
     }
 
     /// The entry of a model version; "" asks for the default version.

@@ -10,6 +10,7 @@ class FakeServer:
     id = "triton"
     live = True
     ready = True
+    strict = True
 
 
 @pytest.fixture

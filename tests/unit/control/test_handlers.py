@@ -1,37 +1,73 @@
+import asyncio
+from concurrent.futures import Future
+
 import pytest
 
 from charonia.control.absent import Feature
+from charonia.control.health import Health
 from charonia.control.metadata import TRITON_VERSION, TensorMetadata
 from charonia.control.repository import no_repository
 from charonia.core.errors import NotFoundError, UnsupportedError
 from charonia.core.overrides import LoadOverrides
 from charonia.observe.statistics import BatchStatistics, Duration
+from charonia.testing.models import example_directory
+
+
+class Teller:
+    tells_ready = True
+
+    def __init__(self, answer):
+        self._answer = answer
+
+    def ask_ready(self):
+        answer = Future()
+        answer.set_running_or_notify_cancel()
+        if self._answer is not None:
+            answer.set_result(self._answer)
+        return answer
+
+
+def told(answer):
+    return asyncio.run(answer)
 
 
 def test_health_follows_the_server(handlers, server):
     assert handlers.health.live()
-    assert handlers.health.ready()
+    assert told(handlers.health.ready())
     server.live = server.ready = False
     assert not handlers.health.live()
-    assert not handlers.health.ready()
+    assert not told(handlers.health.ready())
 
 
 def test_a_model_is_ready_while_an_instance_lives(handlers, models):
-    assert handlers.health.model_ready("id", -1)
+    assert told(handlers.health.model_ready("id", -1))
     models[0].live_instances = 0
-    assert not handlers.health.model_ready("id", -1)
+    assert not told(handlers.health.model_ready("id", -1))
+
+
+@pytest.mark.parametrize(("said", "ready"), [([True], True), ([True, False], False), ([True, None], False)])
+def test_models_that_tell_it_themselves_are_asked_each_instance(models, server, said, ready):
+    """None: the model does not answer in time."""
+    health = Health(server, lambda: example_directory(models), answer_s=0)
+    models[0].readiness_tellers = [Teller(each) for each in said]
+    assert told(health.model_ready("id", 1)) is ready
+    assert told(health.known_and_ready("id", 1)) is ready
+    assert told(health.ready()) is ready
+    assert told(health.model_ready("addsub", 3))
+    server.strict = False
+    assert told(health.ready())
 
 
 def test_a_loading_model_is_not_ready(handlers):
-    assert not handlers.health.model_ready("late", -1)
+    assert not told(handlers.health.model_ready("late", -1))
 
 
 def test_an_unknown_model_is_an_error_or_not_ready_as_asked(handlers):
     with pytest.raises(NotFoundError):
-        handlers.health.model_ready("nope", -1)
-    assert not handlers.health.known_and_ready("nope", -1)
-    assert not handlers.health.known_and_ready("addsub", 2)
-    assert handlers.health.known_and_ready("addsub", 3)
+        told(handlers.health.model_ready("nope", -1))
+    assert not told(handlers.health.known_and_ready("nope", -1))
+    assert not told(handlers.health.known_and_ready("addsub", 2))
+    assert told(handlers.health.known_and_ready("addsub", 3))
 
 
 def test_server_metadata_names_the_triton_that_is_followed(handlers, server):

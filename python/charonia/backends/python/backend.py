@@ -22,7 +22,7 @@ from charonia.backends.python.environment import PARAMETER, Environment, Environ
 from charonia.backends.python.events import ModelEvents
 from charonia.backends.python.host import HostPlan, IsolatedInstance
 from charonia.backends.python.inline import InlineInstance, InlineProgram, complete_inline, new_program
-from charonia.backends.python.inspection import inspect, never_asked, without_tensors
+from charonia.backends.python.inspection import inspect, without_tensors
 from charonia.backends.python.launch import ModelFiles, find_files, model_args, process_environment
 from charonia.backends.python.notes import OutputNotes
 from charonia.backends.python.outgoing import OutgoingCalls
@@ -106,8 +106,6 @@ class PythonBackend:
 
     def _warn(self, context: ModelContext, source: Source) -> None:
         """The most usual mistake of somebody's first Python model is to leave the configuration out."""
-        for finding in never_asked(source):
-            context.server.log.warning(f"model '{context.name}': {finding.place}: {finding.message}")
         if self._model_file is None and not (context.config.input or context.config.output):
             for finding in without_tensors(context, source, auto_complete=False):
                 context.server.log.warning(f"{finding.message}; {finding.remedy}")

@@ -14,7 +14,7 @@ from charonia.core.protocols import OtherModels
 from charonia.observe.custom_metrics import CustomFamily, CustomMetric, CustomMetrics, MetricKind
 
 # The thread that listens to all processes can't wait for these.
-_LONG = ("model.load", "model.unload")
+_LONG = ("model.load", "model.unload", "model.ready")
 
 
 class ModelMetrics:

@@ -3,8 +3,10 @@
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 from charonia.backends.base import Batch
 from charonia.backends.python.autocomplete import Warm
@@ -16,6 +18,7 @@ from charonia.backends.python.link import Link
 from charonia.backends.python.outgoing import OutgoingCalls
 from charonia.backends.python.outputs import OutputCheck
 from charonia.backends.python.process import ChildFailed, ChildProcess, Patience
+from charonia.backends.python.readiness import NOT_READY, ReadinessQuestion
 from charonia.backends.python.restart import Deaths, RestartPolicy
 from charonia.backends.python.supervisor import Supervisor
 from charonia.core.errors import BackendError, CharoniaError, UnavailableError
@@ -65,13 +68,16 @@ class _Life:
             plan.new_calls(), child.outbox, child.replies, self.link.call_inputs, self.link.callers
         )
         self.serving = False
-        self.hears_of_sequences = False
+        self.hears_of_sequences = self.tells_ready = False
+        self.readiness = ReadinessQuestion(plan.label, partial(child.outbox.post, wire.READY, 0, None), plan.log)
         self._ended = ended
         self._touched: dict[int, Batch] = {}  # by identity: batches with responses that have not left yet
 
     def on_event(self, child: ChildProcess, frame: wire.Frame) -> None:
         if frame.kind == wire.RESPONSES:
             self._touched.update((id(batch), batch) for batch in self.link.responses(frame.meta, frame.payload))
+        elif frame.kind == wire.READY:
+            self.readiness.answered(*frame.meta)
         elif not self.calls.frame(frame):
             self.events.frame(child.outbox, frame)
 
@@ -86,7 +92,7 @@ class _Life:
 
 
 class IsolatedInstance:
-    """Implements `MortalInstance` and `SequenceListener`.
+    """Implements `MortalInstance`, `SequenceListener` and `TellsReadiness`.
 
     While its process is being restarted, `start` waits: it would only fail its work.
 
@@ -136,6 +142,16 @@ class IsolatedInstance:
             with suppress(wire.LinkClosed):
                 life.child.work.notice(wire.ENDED, (correlation_id, reason))
 
+    @property
+    def tells_ready(self) -> bool:
+        life = self._life
+        return life is not None and life.serving and life.tells_ready
+
+    def ask_ready(self) -> "Future[bool]":
+        """See `TellsReadiness`."""
+        life = self._life
+        return NOT_READY if life is None else life.readiness.ask()
+
     def close(self) -> None:
         """Finalize the model and end the process."""
         self._closing.set()
@@ -162,6 +178,7 @@ class IsolatedInstance:
     def _ended(self, life: _Life) -> None:
         """The supervisor's word that a process has ended. One that served is replaced, on a thread of its own."""
         life.calls.close()
+        life.readiness.close()
         life.link.fail_open(self._death(life))
         with self._changed:
             if life is not self._life or not life.serving:
@@ -184,7 +201,7 @@ class IsolatedInstance:
         if self._closing.is_set():
             child.kill()
         try:
-            life.hears_of_sequences = self._initialize(child, loaded=warm is not None)
+            life.hears_of_sequences, life.tells_ready = self._initialize(child, loaded=warm is not None)
         except ChildFailed as failed:
             raise BackendError(f"{self._plan.label}: {failed}") from None
         except wire.LinkClosed:
@@ -195,15 +212,15 @@ class IsolatedInstance:
         if not life.serving:
             raise BackendError(f"{self._plan.label}: its process {child.death()} right after initialize")
 
-    def _initialize(self, child: ChildProcess, loaded: bool) -> bool:
-        """Whether the model wants to know of sequences that end by themselves."""
+    def _initialize(self, child: ChildProcess, loaded: bool) -> tuple[bool, bool]:
+        """Whether the model wants to know of sequences that end by themselves, and tells whether it is ready."""
         files = self._plan.files
         patience = Patience(_SLOW_AFTER_S, self._warn_of_waiting)
         if not loaded:
             child.ask(wire.START, *files.start_arguments(), patience=patience)
-        return bool(
-            child.ask(wire.INITIALIZE, self._plan.name, self._plan.args, self._plan.output_names, patience=patience)
-        )
+        arguments = (self._plan.name, self._plan.args, self._plan.output_names)
+        hears_of_sequences, tells_ready = child.ask(wire.INITIALIZE, *arguments, patience=patience)
+        return hears_of_sequences, tells_ready
 
     def _warn_of_waiting(self, waited_s: float) -> None:
         self._plan.log.warning(f"{self._plan.label}: importing or initialize has not returned after {waited_s:.0f} s")

@@ -3,6 +3,7 @@
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from typing import Any
 
 from charonia.backends.base import Batch, ModelContext
@@ -20,6 +21,7 @@ from charonia.backends.python.inline_runtime import InlineRuntime, Task, new_run
 from charonia.backends.python.inline_tensors import read_inputs, take
 from charonia.backends.python.launch import ModelFiles
 from charonia.backends.python.outputs import OutputCheck
+from charonia.backends.python.readiness import ReadinessQuestion
 from charonia.backends.python.results import reported_error
 from charonia.backends.python.scope import Scope
 from charonia.backends.python.widening import widened
@@ -100,6 +102,7 @@ class InlineInstance:
         self._turn = threading.Lock()  # one call into the model at a time
         try:
             self._model = Model(name, program.module())
+            self._readiness = ReadinessQuestion(label, self._put_readiness, log)
             self._model.initialize(args)
         except ModelFailure as failure:
             raise BackendError(f"{label}: {failure}") from None
@@ -142,6 +145,23 @@ class InlineInstance:
                 self._model.sequence_ended(correlation_id, reason)
         except ModelFailure as failure:
             self._log.error(f"{self._label}: {failure}")
+
+    @property
+    def tells_ready(self) -> bool:
+        return self._model.tells_ready
+
+    def ask_ready(self) -> "Future[bool]":
+        """See `TellsReadiness`."""
+        return self._readiness.ask()
+
+    def _put_readiness(self) -> None:
+        threading.Thread(target=self._tell_readiness, name=f"{self._model.name} is_ready", daemon=True).start()
+
+    def _tell_readiness(self) -> None:
+        try:
+            self._readiness.answered(self._model.is_ready())
+        except ModelFailure as failure:
+            self._readiness.answered(False, str(failure))
 
     def _settle(self, task: Task, outcome: Outcome) -> None:
         self._program.runtime.open.discard(task)

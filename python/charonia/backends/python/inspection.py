@@ -9,7 +9,7 @@ from charonia.backends.inspecting import Inspection, file_error
 from charonia.backends.python.environment import PARAMETER, Environment, Environments
 from charonia.backends.python.imports import check_imports
 from charonia.backends.python.launch import find_files
-from charonia.backends.python.source import Source, check_class, has_auto_complete, model_class, read_source
+from charonia.backends.python.source import Source, check_class, has_auto_complete, read_source
 from charonia.backends.python.tensor_names import check_names, example_config, inputs_read, outputs_made
 from charonia.config.findings import Finding, Severity
 from charonia.core.errors import CharoniaError
@@ -27,7 +27,6 @@ def inspect(context: ModelContext, environments: Environments, backend_file: Pat
     if isinstance(source, Finding):
         return Inspection(context.config, (*findings, source), is_complete=False)
     findings += check_class(source)
-    findings += never_asked(source)
     if environment is not None:
         is_own = environment == environments.find(context.name, "", context.model_dir)
         findings += check_imports(source, files.folders, environment, is_own)
@@ -36,15 +35,6 @@ def inspect(context: ModelContext, environments: Environments, backend_file: Pat
         findings += without_tensors(context, source, auto_complete=context.server.auto_complete)
     is_complete = not (context.server.auto_complete and has_auto_complete(source))
     return Inspection(context.config, tuple(findings), is_complete)
-
-
-def never_asked(source: Source) -> Iterator[Finding]:
-    """Triton calls `is_ready`, so whoever wrote one relies on it."""
-    found = model_class(source)
-    for method in found.body if found else ():
-        if isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef) and method.name == "is_ready":
-            message = "is_ready is not called by this version: a model is ready while one of its processes lives"
-            yield source.warning(method, message)
 
 
 def _environment(context: ModelContext, environments: Environments, findings: list[Finding]) -> Environment | None:

@@ -25,9 +25,9 @@ def _build_pool() -> DescriptorPool:
 _POOL = _build_pool()
 
 
-def message(name: str) -> Any:
-    """The class of `inference.{name}`."""
-    return GetMessageClass(_POOL.FindMessageTypeByName(f"inference.{name}"))
+def message(name: str, package: str = "inference") -> Any:
+    """The class of a message."""
+    return GetMessageClass(_POOL.FindMessageTypeByName(f"{package}.{name}"))
 
 
 def enum(name: str) -> Any:

@@ -127,11 +127,11 @@ class ControlApp(RoutedApp):
         return _health(self._handlers.health.live(), "the server is not live")
 
     async def _ready(self, ask: Ask) -> Response:
-        return _health(self._handlers.health.ready(), "the server is not ready")
+        return _health(await self._handlers.health.ready(), "the server is not ready")
 
     async def _model_ready(self, ask: Ask) -> Response:
         model, version = _model_version(ask)
-        ready = self._handlers.health.model_ready(model, version)
+        ready = await self._handlers.health.model_ready(model, version)
         return _health(ready, f"model '{model}'{_named(ask)} is not ready")
 
     async def _server_metadata(self, ask: Ask) -> Response:

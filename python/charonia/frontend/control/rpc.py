@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from google.protobuf.message import DecodeError
 
 from charonia.config import service_schema as schema
+from charonia.config.proto.pool import message
 from charonia.control.absent import Feature
 from charonia.control.handlers import Handlers
 from charonia.control.repository import no_repository
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
     from charonia._wire import RpcCall
 
 SERVICE = "inference.GRPCInferenceService"
+CHECK = "/grpc.health.v1.Health/Check"
+
+_HealthCheckRequest = message("HealthCheckRequest", "grpc.health.v1")
+_HealthCheckResponse = message("HealthCheckResponse", "grpc.health.v1")
 
 
 class _Versioned(Protocol):
@@ -51,6 +56,7 @@ class ControlRpc:
         self._waiting = waiting
         methods = {**self._working(), **self._absent(), **_streams()}
         self._methods = {f"/{SERVICE}/{name}": method for name, method in methods.items()}
+        self._methods[CHECK] = _Method(_HealthCheckRequest.FromString, self._check)
 
     @property
     def paths(self) -> frozenset[str]:
@@ -121,11 +127,18 @@ class ControlRpc:
     def _live(self, request: schema.ServerLiveRequest) -> schema.ServerLiveResponse:
         return schema.ServerLiveResponse(live=self._handlers.health.live())
 
-    def _ready(self, request: schema.ServerReadyRequest) -> schema.ServerReadyResponse:
-        return schema.ServerReadyResponse(ready=self._handlers.health.ready())
+    async def _ready(self, request: schema.ServerReadyRequest) -> schema.ServerReadyResponse:
+        return schema.ServerReadyResponse(ready=await self._handlers.health.ready())
 
-    def _model_ready(self, request: schema.ModelReadyRequest) -> schema.ModelReadyResponse:
-        return schema.ModelReadyResponse(ready=self._handlers.health.known_and_ready(*_model_version(request)))
+    async def _model_ready(self, request: schema.ModelReadyRequest) -> schema.ModelReadyResponse:
+        ready = await self._handlers.health.known_and_ready(*_model_version(request))
+        return schema.ModelReadyResponse(ready=ready)
+
+    async def _check(self, request: object) -> "Message":
+        response: Message = _HealthCheckResponse(
+            status="SERVING" if await self._handlers.health.ready() else "NOT_SERVING"
+        )
+        return response
 
     def _server_metadata(self, request: schema.ServerMetadataRequest) -> schema.ServerMetadataResponse:
         return messages.server_metadata(self._handlers.metadata.server())

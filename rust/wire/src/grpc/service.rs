@@ -22,6 +22,9 @@ use crate::wire::Wire;
 
 /// The methods of this service that are not named below are Python's to answer, unknown ones too.
 const INFERENCE_SERVICE: &str = "/inference.GRPCInferenceService/";
+const READY: &str = "/inference.GRPCInferenceService/ServerReady";
+const MODEL_READY: &str = "/inference.GRPCInferenceService/ModelReady";
+const CHECK: &str = "/grpc.health.v1.Health/Check";
 
 /// What the calls of one I/O thread share.
 pub struct Front {
@@ -85,13 +88,14 @@ async fn dispatch(front: &Arc<Front>, link: &Arc<Link>, request: Request<Incomin
         return reflection::answer(Arc::clone(front), &parts, body);
     }
     match path.as_str() {
+        READY | MODEL_READY | CHECK if front.wire.table.read().asks => control::answer(front, link, parts, body).await,
         "/inference.GRPCInferenceService/ModelStreamInfer" => {
             stream::answer(Arc::clone(front), Arc::clone(link), parts, body)
         }
         "/inference.GRPCInferenceService/ServerLive" => health::server(front, parts, body, |table| table.live).await,
-        "/inference.GRPCInferenceService/ServerReady" => health::server(front, parts, body, |table| table.ready).await,
-        "/inference.GRPCInferenceService/ModelReady" => health::model(front, parts, body).await,
-        "/grpc.health.v1.Health/Check" => health::check(front, parts, body).await,
+        READY => health::server(front, parts, body, |table| table.ready).await,
+        MODEL_READY => health::model(front, parts, body).await,
+        CHECK => health::check(front, parts, body).await,
         "/grpc.health.v1.Health/Watch" => health::watch(front, parts, body).await,
         path if path.starts_with(INFERENCE_SERVICE) => control::answer(front, link, parts, body).await,
         path => answer::failed(&Failure::new(Code::UNIMPLEMENTED, format!("there is no method {path} on this server"))),

@@ -90,6 +90,7 @@ async fn dispatch(connection: &Connection, request: Request<Incoming>) -> Answer
         Route::NotFound => answer::not_found(&no_such(head.method.as_str(), head.uri.path())),
         Route::NoVersion(text) => answer::not_found(&no_version(&text)),
         _ if head.method != Method::GET && head.method != Method::HEAD => answer::not_allowed("GET, HEAD"),
+        Route::Ready | Route::ModelReady(_) if table.read().asks => control::control(connection, head, body).await,
         Route::Live => health::yes_or_no(table.read().live),
         Route::Ready => health::yes_or_no(table.read().ready),
         Route::ModelReady(target) => health::model_ready(&table.read(), &target),

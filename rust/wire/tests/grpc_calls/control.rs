@@ -8,11 +8,14 @@ use charonia_wire::control::{ControlCall, RpcCall};
 use charonia_wire::grpc::messages::{Flag, ModelReadyRequest};
 use charonia_wire::reply::Failure;
 use charonia_wire::status::Code as WireCode;
+use charonia_wire::table::Published;
 use charonia_wire::wire::Wire;
 use prost::Message;
 use tonic::{Code, Status};
 
 use crate::support::{Running, SERVICE};
+
+const CHECK: &str = "/grpc.health.v1.Health/Check";
 
 /// The next control call, which must be an RPC.
 fn take(wire: &Wire) -> RpcCall {
@@ -42,6 +45,29 @@ async fn the_message_and_the_answer_pass_through() {
         call.answer(Ok(Flag { value: true }.encode_to_vec().into()));
     });
     assert!(outcome.await.unwrap().value);
+}
+
+#[tokio::test]
+async fn readiness_is_asked_for_where_the_table_says_so() {
+    let server = Running::echo();
+    server.server.wire.table.publish(Published::new(true, true, []).asking(true));
+    let mut client = server.client().await;
+    for path in
+        ["ServerReady", "ModelReady"].map(|name| format!("{SERVICE}/{name}")).into_iter().chain([CHECK.to_owned()])
+    {
+        let wire = Arc::clone(&server.server.wire);
+        let answering = tokio::task::spawn_blocking(move || {
+            let call = take(&wire);
+            let path = call.path.clone();
+            call.answer(Ok(Flag { value: false }.encode_to_vec().into()));
+            path
+        });
+        let answer: Flag = client.unary(&path, Flag::default()).await.unwrap();
+        assert!(!answer.value);
+        assert_eq!(answering.await.unwrap(), path);
+    }
+    let live: Flag = client.unary(&format!("{SERVICE}/ServerLive"), Flag::default()).await.unwrap();
+    assert!(live.value);
 }
 
 #[tokio::test]

@@ -4,10 +4,10 @@ import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
 from charonia.config import service_schema as schema
-from charonia.config.proto.pool import FILE_DESCRIPTOR_SET
+from charonia.config.proto.pool import FILE_DESCRIPTOR_SET, message
 from charonia.core.errors import Code, UnavailableError
 from charonia.core.overrides import LoadOverrides
-from charonia.frontend.control.rpc import SERVICE, ControlRpc
+from charonia.frontend.control.rpc import CHECK, SERVICE, ControlRpc
 from charonia.frontend.control.waiting import WaitingCalls
 from charonia.observe.log import LogSettings
 from charonia.observe.statistics import BatchStatistics, Duration
@@ -25,7 +25,7 @@ def ask(handlers, log):
         assert call.answered
         return call
 
-    send.paths = rpc.paths
+    send.paths, send.rpc = rpc.paths, rpc
     return send
 
 
@@ -38,8 +38,8 @@ def service_methods():
 
 
 def test_every_method_of_the_service_has_an_answer(ask):
-    assert ask.paths == {f"/{SERVICE}/{method}" for method in service_methods()}
-    assert len(ask.paths) == 20
+    assert ask.paths == {CHECK} | {f"/{SERVICE}/{method}" for method in service_methods()}
+    assert len(ask.paths) == 21
 
 
 def test_our_messages_are_the_clients(ask):
@@ -52,13 +52,16 @@ def test_our_messages_are_the_clients(ask):
 
 def test_health(ask, server, models):
     def values():
+        check = FakeRpcCall(CHECK, b"")
+        asyncio.run(ask.rpc.serve(check))
+        status = message("HealthCheckResponse", "grpc.health.v1").FromString(check.response).status
         live = schema.ServerLiveResponse.FromString(ask("ServerLive").response).live
         ready = schema.ServerReadyResponse.FromString(ask("ServerReady").response).ready
-        return live, ready
+        return live, ready, status
 
-    assert values() == (True, True)
+    assert values() == (True, True, 1)
     server.ready = False
-    assert values() == (True, False)
+    assert values() == (True, False, 2)
 
 
 @pytest.mark.parametrize(

@@ -44,8 +44,3 @@ class TritonError:
 
 class ModelFailure(Exception):
     """The model's code failed; the text is for the client or the log. Not part of the API."""
-
-
-def not_yet(what: str) -> TritonModelException:
-    """For the parts of the API that this version of Charonia does not serve."""
-    return TritonModelException(f"{what} is not supported by this version of Charonia")

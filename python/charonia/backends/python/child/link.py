@@ -10,7 +10,7 @@ from typing import Any, Callable
 from . import wire
 from .arena import Arena, Region
 from .calling import Calls
-from .errors import TritonModelException
+from .errors import ModelFailure, TritonModelException
 from .messages import InferenceRequest
 from .responding import Responses
 from .responses import InferenceResponse
@@ -46,6 +46,7 @@ class ChildRuntime:
         self._listener: threading.Thread | None = None
         self._numbers = count(1)
         self._answers: dict[int, _Answer] = {}
+        self._is_ready: Callable[[], bool] | None = None
 
     def send(self, sender: InferenceResponseSender, response: InferenceResponse | None, final: bool) -> None:
         self._listen()
@@ -66,6 +67,11 @@ class ChildRuntime:
         if not sink.blocks:
             self._listen()
         return self._calls.begin(request, decoupled, sink)
+
+    def answer_readiness(self, is_ready: Callable[[], bool]) -> None:
+        """The server may ask for this from now on, at any time. It raises ModelFailure."""
+        self._is_ready = is_ready
+        self._listen()
 
     def log(self, level: str, message: str, file: str, line: int) -> None:
         try:
@@ -173,6 +179,17 @@ class ChildRuntime:
         except wire.LinkClosed:
             self._close()
 
+    def _tell_readiness(self) -> None:
+        assert self._is_ready is not None
+        try:
+            answer = (self._is_ready(), "")
+        except ModelFailure as failure:
+            answer = (False, str(failure))
+        try:
+            self._events.send(wire.READY, 0, answer)
+        except wire.LinkClosed:
+            pass
+
     def _close(self) -> None:
         """The server has gone: whoever waits for it need not."""
         self._responses.close()
@@ -188,6 +205,8 @@ class ChildRuntime:
             self._responses.taken(counts)
         elif frame.kind == wire.REPLIES:
             self._calls.answered(frame)
+        elif frame.kind == wire.READY:  # the model's code may take its time, and others may be waiting
+            threading.Thread(target=self._tell_readiness, name="charonia is_ready", daemon=True).start()
         elif frame.kind in (wire.DONE, wire.FAILED):
             answer = self._answers.get(frame.correlation)
             if answer is not None:

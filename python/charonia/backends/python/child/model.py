@@ -34,6 +34,7 @@ class Model:
         self._instance: Any = None
         self._execute: Any = None
         self._loop: Any = None
+        self._starting = threading.Lock()
         self.decoupled = False
 
     def complete(self, config_json: str) -> str:
@@ -100,6 +101,22 @@ class Model:
         except BaseException as error:
             raise ModelFailure(f"sequence_ended failed: {describe(error)}") from None
 
+    @property
+    def tells_ready(self) -> bool:
+        return hasattr(self._instance, "is_ready")
+
+    def is_ready(self) -> bool:
+        """What the model says; called beside `execute`."""
+        try:
+            answer = self._instance.is_ready()
+            if _is_coroutine(answer):
+                answer = self._run(answer)
+            if not isinstance(answer, bool):
+                raise TypeError(f"it must return a bool, got {type(answer).__name__}")
+            return answer
+        except BaseException as error:
+            raise ModelFailure(f"is_ready failed: {describe(error)}") from None
+
     def finalize(self) -> None:
         """Also after a failed initialize; then the user's finalize is not called."""
         instance, self._instance = self._instance, None
@@ -134,9 +151,10 @@ class Model:
         """On the model's own event loop, whose other tasks go on between batches."""
         import asyncio  # a third of the time that a process takes to start, and few models need it
 
-        if self._loop is None:
-            self._loop = asyncio.new_event_loop()
-            threading.Thread(target=self._loop.run_forever, name=f"{self.name} event loop", daemon=True).start()
+        with self._starting:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                threading.Thread(target=self._loop.run_forever, name=f"{self.name} event loop", daemon=True).start()
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
 

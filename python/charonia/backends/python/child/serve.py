@@ -84,7 +84,7 @@ class Server:
     def _complete(self, name: str, config_json: str) -> str:
         return Model(name, self._module).complete(config_json)
 
-    def _initialize(self, name: str, args: dict[str, str], output_names: tuple[str, ...]) -> bool:
+    def _initialize(self, name: str, args: dict[str, str], output_names: tuple[str, ...]) -> tuple[bool, bool]:
         self._runtime.decoupled = is_decoupled(args)
         if self._runtime.decoupled:
             self._released = self._runtime.released  # what streams may outlive the batch, and the next one be far
@@ -93,7 +93,9 @@ class Server:
         self._reader.request_class = sys.modules[MODULE_NAME].InferenceRequest
         self._model = Model(name, self._module)
         self._model.initialize(args)
-        return self._model.hears_of_sequences
+        if self._model.tells_ready:
+            self._runtime.answer_readiness(self._model.is_ready)
+        return self._model.hears_of_sequences, self._model.tells_ready
 
     def _sequence_ended(self, correlation_id: int | str, reason: str) -> None:
         assert self._model is not None

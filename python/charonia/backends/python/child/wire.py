@@ -5,8 +5,8 @@ A frame is a header of 16 bytes (kind, correlation id, length of the meta part, 
 Two sockets connect the two processes:
 
     work     parent → child: START, BATCH, ENDED, FINALIZE   child → parent: DONE, FAILED
-    events   child → parent: LOG, CALL, CAST, RESPONSES, INFER, TAKEN, CANCEL
-             parent → child: DONE, FAILED (the answers to calls), ROOM, REPLIES
+    events   child → parent: LOG, CALL, CAST, RESPONSES, INFER, TAKEN, CANCEL, READY
+             parent → child: DONE, FAILED (the answers to calls), ROOM, REPLIES, READY
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Sequence
 
 START = 1  # load the model file; meta: dict of settings
 COMPLETE = 2  # run auto_complete_config; meta: model configuration as JSON; answered by DONE with JSON
-INITIALIZE = 3  # meta: the args of initialize; answered by DONE with whether the model wants ENDED
+INITIALIZE = 3  # meta: the args of initialize; answered by DONE with whether the model wants ENDED, and READY
 BATCH = 4  # see `columns`
 FINALIZE = 5
 DONE = 6
@@ -33,6 +33,7 @@ INFER = 13  # a call of another model, see `calling`
 TAKEN = 14
 CANCEL = 15
 REPLIES = 16
+READY = 18  # to the child: call is_ready; meta of the answer: (what it says, why it says nothing or "")
 ENDED = 17  # a sequence has ended without a last request; meta: (correlation id, why); not answered
 
 _HEADER = struct.Struct("<IIII")
