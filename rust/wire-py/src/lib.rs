@@ -1,5 +1,4 @@
-//! The extension module `charonia._wire`: the wire crate's objects as Python sees them. Translation only; the stub
-//! `_wire.pyi` says what everything means.
+//! The extension module `charonia._wire`: translation only; the stub `_wire.pyi` says what everything means.
 
 use charonia_wire::status::Code;
 use pyo3::prelude::*;
