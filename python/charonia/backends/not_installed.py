@@ -22,9 +22,12 @@ _ADVICE = {
         "write a model.py that loads it (backend 'python', pip install openvino), or for an ONNX model use backend "
         "'onnxruntime' with cpu_execution_accelerator openvino"
     ),
-    "vllm": "write a decoupled model.py that runs the engine (backend 'python', pip install vllm): no backend yet",
+    "vllm": (
+        "write a decoupled model.py that runs the engine and answers by response senders (backend 'python', "
+        "pip install vllm)"
+    ),
     "fil": f"write a model.py that predicts with the forest's own library (backend 'python'), {_TO_ONNX}",
-    "dali": "write a model.py that runs the pipeline (backend 'python'): there is no backend for DALI yet",
+    "dali": "write a model.py that runs the pipeline (backend 'python'), there is no backend for DALI",
 }
 _SYNONYMS = {"torch": "pytorch", "trt": "tensorrt", "tensorrt_llm": "tensorrtllm", "onnx": "onnxruntime"}
 
