@@ -188,7 +188,7 @@ BACKENDS = {
     "openvino": ("pip install openvino", "cpu_execution_accelerator openvino"),
     "vllm": ("decoupled", "pip install vllm"),
     "fil": ("backend 'python'", "ONNX"),
-    "dali": ("backend 'python'", "no backend for DALI yet"),
+    "dali": ("backend 'python'", "no backend for DALI"),
     "onnx": ("did you mean 'onnxruntime'?",),
     "pyhton": ("did you mean 'python'?",),
     "nobodys": ("charonia.backends", "nobodys/model.py"),
