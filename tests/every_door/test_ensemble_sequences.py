@@ -1,15 +1,12 @@
 """Sequences through ensembles: the step that keeps a sum sees each sequence in order, the others may reorder."""
 
-import queue
 
 import numpy as np
 import pytest
-import tritonclient.grpc as grpcclient
 
 from tests.every_door.doors import RefusedError
 from tests.every_door.test_ensembles import ensemble, identity
-from tests.every_door.test_sequences import FORMS, STRATEGIES, Client, _ids, count_of, write
-from tests.models.gated import PATIENCE_S
+from tests.every_door.test_sequences import FORMS, STRATEGIES, Client, _ids, count_of, sums_of_a_stream, write
 
 MANY = "instance_group { count: 3 kind: KIND_CPU }"
 MODELS = [f"{form}_{strategy}_chain" for form in FORMS for strategy in STRATEGIES]
@@ -48,22 +45,8 @@ def test_one_that_does_not_begin_is_refused(door, model):
 
 @pytest.mark.parametrize("model", MODELS)
 def test_the_order_is_kept_with_many_in_flight(server, model):
-    """400 requests of 4 sequences, sent without waiting for any answer; the other steps have three instances each."""
-    answers, keys = queue.Queue(), [next(_ids) for _ in range(4)]
-    with grpcclient.InferenceServerClient(f"127.0.0.1:{server.ports['grpc']}") as client:
-        client.start_stream(lambda result, error: answers.put((result, error)))
-        for turn in range(100):
-            for key in keys:
-                tensor = grpcclient.InferInput("IN", [1, 1], "INT32").set_data_from_numpy(np.array([[turn]], np.int32))
-                flags = {"sequence_start": turn == 0, "sequence_end": turn == 99}
-                client.async_stream_infer(model, [tensor], sequence_id=key, request_id=str(key), **flags)
-        sums = {str(key): [] for key in keys}
-        for _ in range(400):
-            result, error = answers.get(timeout=PATIENCE_S)
-            assert error is None
-            sums[result.get_response().id].append(int(result.as_numpy("OUT").ravel()[0]))
-        client.stop_stream()
-    assert list(sums.values()) == [np.cumsum(range(100)).tolist()] * 4
+    """The other steps have three instances each."""
+    assert sums_of_a_stream(server, model) == [np.cumsum(range(100)).tolist()] * 4
 
 
 @pytest.mark.parametrize("model", MODELS)
