@@ -119,6 +119,29 @@ def test_a_model_serves_on_after_an_exception(serve):
     assert served.call(**X)["Y"].tolist() == [0]
 
 
+@pytest.mark.parametrize(
+    ("doing", "text"),
+    [
+        ("sys.exit(3)", "the model called sys.exit(3)"),
+        ("raise KeyboardInterrupt", "KeyboardInterrupt"),
+        ("raise asyncio.CancelledError", "CancelledError"),
+        ("asyncio.get_running_loop().stop(); await asyncio.sleep(0); raise OSError('awake')", "OSError: awake"),
+    ],
+)
+@pytest.mark.parametrize("decoupled", [False, True])
+def test_nothing_that_a_coroutine_does_ends_the_event_loop(serve, doing, text, decoupled):
+    code = f"""
+    import asyncio
+    class TritonPythonModel:
+        async def execute(self, requests):
+            {doing}
+    """
+    served = serve(code, decoupled=decoupled)
+    for _ in range(2):
+        batch = served.run(X)
+        assert text in str(batch.error())
+
+
 def test_finalize_that_fails_is_logged(serve, workshop):
     code = """
     class TritonPythonModel:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from concurrent.futures import CancelledError
+from contextlib import suppress
 from typing import Any
 
 from .calls import outside_execute
@@ -34,6 +35,7 @@ class Model:
         self._instance: Any = None
         self._execute: Any = None
         self._loop: Any = None
+        self._is_over = False
         self._starting = threading.Lock()
         self.decoupled = False
 
@@ -127,6 +129,7 @@ class Model:
         except BaseException as error:
             raise ModelFailure(f"finalize failed: {describe(error)}") from None
         finally:
+            self._is_over = True
             if self._loop is not None:
                 self._loop.call_soon_threadsafe(self._loop.stop)
 
@@ -154,8 +157,14 @@ class Model:
         with self._starting:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                threading.Thread(target=self._loop.run_forever, name=f"{self.name} event loop", daemon=True).start()
+                threading.Thread(target=self._keep_going, name=f"{self.name} event loop", daemon=True).start()
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+
+    def _keep_going(self) -> None:
+        """The event loop's thread. Code on it may stop the loop or call sys.exit(): others wait for their results."""
+        while not (self._is_over or self._loop.is_closed()):
+            with suppress(BaseException):  # it is the result of what raised it
+                self._loop.run_forever()
 
 
 def is_decoupled(args: dict[str, str]) -> bool:
