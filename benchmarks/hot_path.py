@@ -87,7 +87,7 @@ def measure(scheduler, runner, bell, size: int) -> float:
     rounds = CALLS // size // 4
     start = time.thread_time()
     for _ in range(rounds):
-        runner._execute(scheduler.next_batch(bell))
+        runner._drive(scheduler.next_batch(bell))
     return (time.thread_time() - start) * 1e6 / (rounds * size)
 
 

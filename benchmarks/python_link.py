@@ -141,6 +141,8 @@ class EchoingModels:
         ]
         request.channel.send((Reply(request, outputs),))
 
+    submit_waiting = submit
+
 
 def build(folder: Path, code: str, config: ModelConfig, form: str) -> ModelContext:
     version = folder / "1"

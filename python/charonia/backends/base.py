@@ -170,12 +170,21 @@ class MortalInstance(BackendInstance, Protocol):
 
 
 @runtime_checkable
+class ReturningInstance(MortalInstance, Protocol):
+    """A mortal instance that can say when it is back."""
+
+    def wait_for_return(self) -> None:
+        """Block until it is healthy or will never be again. Called before more work is taken for it."""
+
+
+@runtime_checkable
 class AgileInstance(BackendInstance, Protocol):
     """An instance that may be driven by other threads than its own, one at a time, so that a thread that has just
     answered for one model can go on with the next one without waking another.
 
     Attributes:
-        any_thread: True where that is so; it answers before `start` returns then.
+        any_thread: True where that is so at any time; it answers before `start` returns then. Else only threads that
+            wait for the answer anyway may.
     """
 
     any_thread: bool

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Sequence
 
 from charonia.backends.arranging import OutputArranger
-from charonia.backends.base import AgileInstance, BackendInstance, InstanceSpec
+from charonia.backends.base import AgileInstance, BackendInstance, InstanceSpec, ReturningInstance
 from charonia.backends.batch import ExecutingBatch
 from charonia.core.clock import Clock
 from charonia.core.errors import BackendError, CharoniaError, InternalError
@@ -15,6 +15,9 @@ from charonia.observe.statistics import ModelStatistics
 
 # To wake the instance's own thread costs the one that does so 50 µs and more, several times that on a busy machine.
 _QUICK_NS = 250_000
+# A thread that waits for the answer anyway loses nothing by driving something slower. Yet the end of a dead process is
+# told late by a thread that drives another one.
+_BRIEF_NS = 1_000_000
 # Nothing is taken for quick before it has been about twenty times.
 _UNKNOWN_NS = 10 * _QUICK_NS
 
@@ -26,6 +29,9 @@ class InstanceRunner:
         source: where batches come from.
         bell: what the thread waits at while the source has nothing.
         on_death: told when the thread ends by an exception of our own, which is a bug.
+
+    Attributes:
+        driving: whoever drives the instance holds it: its own thread, but while that waits for work.
     """
 
     def __init__(
@@ -51,9 +57,12 @@ class InstanceRunner:
         self._clock = clock
         self._on_death = on_death
         self._log = log
-        self._agile = isinstance(instance, AgileInstance) and instance.any_thread
+        self._limit_ns = _QUICK_NS if isinstance(instance, AgileInstance) and instance.any_thread else 0
+        self._limit_waiting_ns = _BRIEF_NS if isinstance(instance, AgileInstance) else 0
+        self._mortal = instance if isinstance(instance, ReturningInstance) else None
+        self._is_busy = False
         self._usual_ns = _UNKNOWN_NS
-        self._driving = threading.Lock()  # whoever drives the instance holds it
+        self.driving = threading.Lock()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name=spec.name, daemon=True)
 
@@ -65,7 +74,7 @@ class InstanceRunner:
     @property
     def is_busy(self) -> bool:
         """Whether it executes a batch now."""
-        return self._driving.locked()
+        return self._is_busy
 
     @property
     def ended(self) -> bool:
@@ -77,22 +86,37 @@ class InstanceRunner:
 
     def _run(self) -> None:
         try:
-            while (requests := self._source.next_batch(self._bell, self)) is not None:
-                self._execute(requests)
+            while self._next():
+                pass
         except BaseException as error:
             self._on_death(self.spec.name, error)
         finally:
-            with self._driving:
+            with self.driving:
                 self._closed = True
                 self.instance.close()
 
-    def borrow(self) -> bool:
+    def _next(self) -> bool:
+        """Execute a batch; False when there are no more."""
+        with self.driving:
+            requests = self._source.next_batch(self._bell, self)
+            if requests is not None:
+                self._drive(requests)
+                if self._mortal is not None and not self._mortal.healthy:
+                    self._mortal.wait_for_return()
+        return requests is not None
+
+    def borrow(self, waits: bool = False) -> bool:
         """Whether the caller may drive the instance now, from its own thread: it is idle, and quick as far as is known.
-        `give_back` ends that."""
-        if not (self._agile and self._usual_ns < _QUICK_NS) or not self._driving.acquire(blocking=False):
+        `give_back` ends that.
+
+        Args:
+            waits: the caller's thread waits for the answer anyway.
+        """
+        limit_ns = self._limit_waiting_ns if waits else self._limit_ns
+        if self._usual_ns >= limit_ns or not self.driving.acquire(blocking=False):
             return False
-        if self._closed:
-            self._driving.release()
+        if self._closed or not self.instance.healthy:
+            self.driving.release()
             return False
         return True
 
@@ -104,13 +128,10 @@ class InstanceRunner:
         except BaseException as error:
             self._on_death(self.spec.name, error)
         finally:
-            self._driving.release()
-
-    def _execute(self, requests: Sequence[InferRequest]) -> None:
-        with self._driving:
-            self._drive(requests)
+            self.driving.release()
 
     def _drive(self, requests: Sequence[InferRequest]) -> None:
+        self._is_busy = True
         batch = ExecutingBatch(requests, self._arranger, self._statistics, self._clock, self._log)
         try:
             self.run_batch(batch)
@@ -121,6 +142,7 @@ class InstanceRunner:
             raise
         self._usual_ns += (batch.compute_ns - self._usual_ns) // 8
         batch.wait_ready()
+        self._is_busy = False
 
     def run_batch(self, batch: ExecutingBatch) -> None:
         """Execute; every request of the batch is settled then, or held by the backend. Also used for warm-up."""

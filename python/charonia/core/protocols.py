@@ -25,6 +25,11 @@ class Submitter(Protocol):
         the time to execute a quick model itself."""
         ...
 
+    def submit_waiting(self, request: InferRequest) -> None:
+        """As `submit`, from a thread that has nothing to do before the answer: it may execute the model itself, which
+        saves waking another thread, and blocks meanwhile."""
+        ...
+
 
 class OtherModels(Protocol):
     """What a model may do with others beside calling them. Loading takes long: never on a thread that serves others."""
@@ -65,6 +70,7 @@ class BatchSource(Protocol):
         """Block until there is a batch for this instance, which the caller owns then; None when there is no more.
 
         Args:
-            seat: who asks; the same object each time.
+            seat: who asks; the same object each time. If it has a lock named `driving`, the caller holds that; it is
+                free while this waits for work: others may drive the instance then.
         """
         ...

@@ -34,13 +34,7 @@ class Engine:
         self._directory = directory
 
     def submit(self, request: InferRequest) -> None:
-        try:
-            self._submit(request)
-        except CharoniaError as error:
-            refuse(request, error)
-        except Exception as error:
-            # A bug, but it must not end the thread that submits, and with it every other request.
-            refuse(request, _fault(request, error))
+        self._guarded(request, waits=False)
 
     def submit_all(self, requests: Sequence[InferRequest]) -> None:
         first = requests[0]
@@ -58,11 +52,23 @@ class Engine:
         for request in requests:
             self.submit(request)
 
-    def _submit(self, request: InferRequest) -> None:
+    def submit_waiting(self, request: InferRequest) -> None:
+        self._guarded(request, waits=True)
+
+    def _guarded(self, request: InferRequest, waits: bool) -> None:
+        try:
+            self._submit(request, waits)
+        except CharoniaError as error:
+            refuse(request, error)
+        except Exception as error:
+            # A bug, but it must not end the thread that submits, and with it every other request.
+            refuse(request, _fault(request, error))
+
+    def _submit(self, request: InferRequest, waits: bool) -> None:
         model = self._find(request)
         while True:
             try:
-                return model.submit(request)
+                return model.submit_waiting(request) if waits else model.submit(request)
             except RetiredError:
                 # A reload came between the two. Whoever retires a version has published what takes its place.
                 retired, model = model, self._find(request)

@@ -259,10 +259,23 @@ class ModelVersion:
             self._count_refusal(request, error)
             raise
 
-    def submit_all(self, requests: Sequence[InferRequest]) -> bool:
+    def submit_waiting(self, request: InferRequest) -> None:
+        """As `submit`, from a thread that has nothing to do before the answer: it may execute the request, and whatever
+        this leads to."""
+
+        def submit() -> None:
+            if not self.submit_all((request,), waits=True):
+                self.submit(request)
+
+        self._services.errands.apart(submit)
+
+    def submit_all(self, requests: Sequence[InferRequest], waits: bool = False) -> bool:
         """As `submit` for each of them, but each outcome goes to its request's channel. The calling thread executes
         some of them itself where an instance is idle and quick. False where requests are to come one by one: then
         nothing was done.
+
+        Args:
+            waits: the thread has nothing to do before the answers, so it executes them even if that takes longer.
 
         Raises:
             RetiredError: all requests are as they were.
@@ -274,10 +287,11 @@ class ModelVersion:
                 raise self._retired_error()
             self._in_flight += len(requests)
         accepted = [request for request in requests if self._admit(request)]
-        runner = next((runner for runner in self.instances if runner.borrow()), None)
+        runner = next((runner for runner in self.instances if runner.borrow(waits)), None)
         refused, batch = self.scheduler.enqueue_all(accepted, takes=runner is not None)
         if runner is not None:
-            self._services.errands.run(lambda: runner.give_back(batch))
+            execute = self._services.errands.apart if waits else self._services.errands.run
+            execute(lambda: runner.give_back(batch))
         for request, error in refused:
             self._count_refusal(request, error)
             refuse(request, error)

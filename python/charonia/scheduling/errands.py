@@ -17,10 +17,16 @@ class Errands:
         if waiting is not None:
             waiting.append(errand)
             return
-        self._mine.waiting = waiting = []
+        self.apart(errand)
+
+    def apart(self, errand: Callable[[], None]) -> None:
+        """Do it now and all that it leads to, also in the middle of another one, which needs the outcome to go on."""
+        outer = getattr(self._mine, "waiting", None)
+        waiting: list[Callable[[], None]] = []
+        self._mine.waiting = waiting
         try:
             errand()
             while waiting:
                 waiting.pop(0)()
         finally:
-            self._mine.waiting = None
+            self._mine.waiting = outer

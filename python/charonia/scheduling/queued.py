@@ -144,15 +144,32 @@ class QueuedScheduler:
 
     def next_batch(self, bell: Bell, seat: object = None) -> Sequence[InferRequest] | None:
         arrived = bell.poll()
+        driving: threading.Lock | None = getattr(seat, "driving", None)
+        lent: threading.Lock | None = None
         while True:
             for request in arrived:
                 self._submitter.submit(request)
+            if lent is not None:
+                self._take_back(lent)
             decision = self._decide(seat)
             if decision is None:
                 return None
             if decision.batch:
                 return decision.batch
+            lent = driving
+            if lent is not None:
+                lent.release()
             arrived = self._wait(bell, decision)
+
+    def _take_back(self, lent: threading.Lock) -> None:
+        """Go on when nobody else drives the instance any more. Meanwhile another may do what this one was woken for."""
+        if lent.acquire(blocking=False):
+            return
+        with self._lock:
+            wake = self._claim_idle_for_rest()
+        if wake:
+            self._bell.ring()
+        lent.acquire()
 
     def _decide(self, seat: object) -> Decision | None:
         """A batch, taken out of the queue; or, for an instance that is idle from now on, when to look again."""

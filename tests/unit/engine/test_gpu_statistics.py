@@ -63,8 +63,8 @@ class Models:
 def test_each_gpu_counts_what_its_instances_executed():
     model = version()
     for runner, rows in zip(model.instances, (1, 2, 3, 4), strict=True):
-        runner._execute([make_request(KeptReplies(), rows=rows)])
-    model.instances[3]._execute([make_request(KeptReplies(), id="fail")])
+        runner._drive([make_request(KeptReplies(), rows=rows)])
+    model.instances[3]._drive([make_request(KeptReplies(), id="fail")])
     model.statistics.record_failure(make_request(KeptReplies()), QueueFullError.failure_reason, 5)
     counted = {"": model.statistics, **model.gpu_statistics}
     assert {uuid: each.inference_count for uuid, each in counted.items()} == {"": 1, "GPU-a": 5, "GPU-b": 4}

@@ -79,7 +79,7 @@ class Served:
         runner = self.model.instances[0]
         for _ in range(40):
             self.model.submit(make_request(self.channel))
-            runner._execute(self.model.scheduler.next_batch(ConditionBell(), runner))
+            runner._drive(self.model.scheduler.next_batch(ConditionBell(), runner))
         self.instance.threads.clear()
         self.channel.replies.clear()
 

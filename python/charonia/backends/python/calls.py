@@ -8,6 +8,7 @@ from typing import Any
 from charonia.backends.python.child import wire
 from charonia.backends.python.child.arena import Arena
 from charonia.backends.python.child.columns import Packer
+from charonia.backends.python.child.errors import TritonError
 from charonia.backends.python.encoding import one_column
 from charonia.backends.python.outbox import Outbox
 from charonia.backends.python.outgoing import CallDescription, OutgoingCalls, call_failure
@@ -19,6 +20,7 @@ from charonia.core.tensor import Tensor
 # must not wait by the dozen.
 _ROOM = 64
 _ROOM_BYTES = 8 << 20
+_EARLY = 64
 
 
 class ProcessCalls:
@@ -44,11 +46,13 @@ class ProcessCalls:
         self._inputs = inputs
         self._open_callers = open_callers
         self._under_way: dict[int, _ProcessCall] = {}
+        # Calls come by one channel and cancellations by the other, so one may be here before its call.
+        self._cancelled_early: deque[int] = deque(maxlen=_EARLY)
 
     def frame(self, frame: wire.Frame) -> bool:
         """Take a frame of the events channel; False when it is about something else."""
         if frame.kind == wire.INFER:
-            self._begin(frame)
+            self.begin(frame)
         elif frame.kind == wire.TAKEN:
             self._taken(*frame.meta)
         elif frame.kind == wire.CANCEL:
@@ -64,7 +68,21 @@ class ProcessCalls:
             call.cancel()
         self._under_way.clear()
 
-    def _begin(self, frame: wire.Frame) -> None:
+    def begin(self, frame: wire.Frame, waits: bool = False) -> None:
+        """Take an INFER frame. `waits`: see `OutgoingCalls.submit`."""
+        number = frame.correlation
+        try:
+            call, request = self._made(frame)
+        except Exception as error:  # memory that can't be opened; the caller must not wait for ever
+            text = f"the inputs of the call can't be read: {type(error).__name__}: {error}"
+            self._outbox.post(wire.REPLIES, number, [(True, (TritonError.INTERNAL, text), None, None, 0)])
+            return
+        self._under_way[number] = call
+        if number in self._cancelled_early:
+            call.cancel()
+        self._calls.submit(request, waits)
+
+    def _made(self, frame: wire.Frame) -> "tuple[_ProcessCall, InferRequest]":
         description, columns, callers, freed = frame.meta
         self._free(freed)
         (
@@ -80,7 +98,7 @@ class ProcessCalls:
             decoupled,
             prefers_host,
         ) = description
-        call = self._under_way[frame.correlation] = _ProcessCall(self, frame.correlation, prefers_host)
+        call = _ProcessCall(self, frame.correlation, prefers_host)
         described = CallDescription(
             name,
             self._inputs(columns, frame.payload),
@@ -96,7 +114,9 @@ class ProcessCalls:
             # In a thread of the user's it is not known for which of the open requests it works.
             self._open_callers() if callers is None else callers,
         )
-        call.begun(self._calls.begin(described, call, call))
+        request = self._calls.request(described, call, call)
+        call.begun(request)
+        return call, request
 
     def _taken(self, counts: Sequence[tuple[int, int]], freed: Sequence[int]) -> None:
         self._free(freed)
@@ -109,6 +129,8 @@ class ProcessCalls:
         call = self._under_way.get(number)
         if call is not None:
             call.cancel()
+        else:
+            self._cancelled_early.append(number)
 
     def _free(self, offsets: Sequence[int]) -> None:
         for offset in offsets:
@@ -156,9 +178,12 @@ class _ProcessCall:
         self._listeners: list[Callable[[], None]] = []
         self._request: InferRequest | None = None
         self._cancelled = False
+        self._ended = False
 
     def begun(self, request: InferRequest) -> None:
-        self._request = request
+        with self._lock:
+            if not self._ended:
+                self._request = request
 
     def send(self, replies: Sequence[Reply]) -> None:
         with self._lock:
@@ -166,6 +191,8 @@ class _ProcessCall:
                 nbytes = sum([tensor.buffer.nbytes for tensor in reply.outputs])
                 self._untaken.append(nbytes)
                 self._untaken_bytes += nbytes
+            if replies[-1].final:
+                self._ended, self._request = True, None  # the two refer to each other, and inputs are not small
         self._calls.deliver(self._number, replies, self._prefers_host)
 
     def has_room(self) -> bool:
@@ -188,8 +215,9 @@ class _ProcessCall:
 
     def cancel(self) -> None:
         self._cancelled = True
-        if self._request is not None:
-            self._request.cancel()
+        request = self._request
+        if request is not None:
+            request.cancel()
         self._tell()
 
     def _tell(self) -> None:

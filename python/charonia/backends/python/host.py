@@ -81,6 +81,10 @@ class _Life:
         elif not self.calls.frame(frame):
             self.events.frame(child.outbox, frame)
 
+    def take_call(self, frame: wire.Frame) -> None:
+        """A call for whose answer the process waits, and with it the thread that is here."""
+        self.calls.begin(frame, waits=True)
+
     def on_quiet(self, child: ChildProcess) -> None:
         """Responses that came together leave together."""
         touched, self._touched = self._touched, {}
@@ -92,7 +96,7 @@ class _Life:
 
 
 class IsolatedInstance:
-    """Implements `MortalInstance`, `SequenceListener` and `TellsReadiness`.
+    """Implements `ReturningInstance`, `SequenceListener`, `AgileInstance` and `TellsReadiness`.
 
     While its process is being restarted, `start` waits: it would only fail its work.
 
@@ -100,6 +104,8 @@ class IsolatedInstance:
         failure: why it will not come back: it died too often. None while there is hope.
         health_changed: set by the owner; called from any thread after `healthy` or `failure` have changed.
     """
+
+    any_thread = False  # the exchange with the process blocks: only threads that wait for its answer may
 
     def __init__(self, plan: HostPlan, supervisor: Supervisor) -> None:
         self.failure: str | None = None
@@ -131,9 +137,9 @@ class IsolatedInstance:
     def start(self, batch: Batch) -> None:
         life = self._usable()
         try:
-            life.link.exchange(batch)
+            life.link.exchange(batch, life.take_call)
         except wire.LinkClosed:
-            self._fail(batch, life)
+            life.link.fail_open(self._death(life))
 
     def sequence_ended(self, correlation_id: int | str, reason: str) -> None:
         """See `SequenceListener`. A process that was started since knows nothing of the sequence, and need not."""
@@ -241,13 +247,9 @@ class IsolatedInstance:
                 self._changed.wait()
         raise UnavailableError(self.failure or f"{self._plan.label} is being unloaded")
 
-    def _fail(self, batch: Batch, life: _Life) -> None:
-        """The process died under this batch: its requests fail now; only then wait for the next process."""
-        life.link.fail_open(self._death(life))
-        try:
+    def wait_for_return(self) -> None:
+        with suppress(UnavailableError):
             self._usable()
-        except UnavailableError:
-            pass
 
     def _death(self, life: _Life) -> CharoniaError:
         how = life.child.death()

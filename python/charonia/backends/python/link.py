@@ -7,7 +7,7 @@ beside it (`child/responding.py`), on the thread that listens to all processes.
 
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -58,8 +58,11 @@ class Link:
         flags = memoryview(inputs.region.view)[:CANCEL_SLOTS]
         self._open = OpenRequests(flags, self._answers, outbox, self._dropped_outputs)
 
-    def exchange(self, batch: Batch) -> None:
+    def exchange(self, batch: Batch, on_call: Callable[[wire.Frame], None]) -> None:
         """Execute a batch and answer its requests, all but those whose response senders answer them.
+
+        Args:
+            on_call: takes calls of other models for which the process waits. Not kept: it refers to the process's life.
 
         Raises:
             LinkClosed: the process has gone; nothing of this batch is answered then but by senders.
@@ -69,7 +72,8 @@ class Link:
         answered: Sequence[int] = range(len(batch.requests))
         try:
             self._send(batch, first)
-            frame = self._work.receive()
+            while (frame := self._work.receive()).kind == wire.INFER:
+                on_call(frame)
             self._work.send_notices()
             if frame.meta[0] or frame.meta[2]:  # what senders answer is computed later
                 batch.outputs_ready()

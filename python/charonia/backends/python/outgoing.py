@@ -65,21 +65,29 @@ class OutgoingCalls:
         self._closed = False
 
     def begin(self, description: CallDescription, channel: ReplyChannel, flow: Flow | None = None) -> InferRequest:
-        """Submit a call; every outcome, also a refusal, arrives at `channel`, maybe before this returns.
+        """Submit a call; see `submit`. `cancel` of the request that this gives ends the call early."""
+        request = self.request(description, channel, flow)
+        self.submit(request)
+        return request
 
-        Its inputs must not change before the last reply has come, unless their buffers are `owned`. `cancel` of the
-        request that this gives ends the call early.
+    def submit(self, request: InferRequest, waits: bool = False) -> None:
+        """Every outcome, also a refusal, arrives at the request's channel, maybe before this returns.
+
+        Its inputs must not change before the last reply has come, unless their buffers are `owned`.
+
+        Args:
+            waits: the calling thread has nothing to do before the answer; it may execute the other model.
         """
-        request = self._request(description, channel, flow)
         with self._lock:
             closed = self._closed
             if not closed:
                 self._begun.add(request)
         if closed or self._submitter is None:
             refuse(request, UnavailableError(f"model '{self._model}' can't call '{request.model_name}': it has ended"))
+        elif waits:
+            self._submitter.submit_waiting(request)
         else:
             self._submitter.submit(request)
-        return request
 
     def close(self) -> None:
         """The caller has gone: cancel what is under way, and begin nothing more."""
@@ -89,7 +97,8 @@ class OutgoingCalls:
         for request in begun:
             request.cancel()
 
-    def _request(self, description: CallDescription, channel: ReplyChannel, flow: Flow | None) -> InferRequest:
+    def request(self, description: CallDescription, channel: ReplyChannel, flow: Flow | None) -> InferRequest:
+        """The request of a call, to be submitted."""
         return InferRequest(
             description.model_name,
             description.model_version,

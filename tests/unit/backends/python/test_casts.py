@@ -18,7 +18,7 @@ def link():
     ours.settimeout(20)
     channel = wire.Channel(its)
     arena = Arena(shared_file("test"))
-    yield ChildRuntime(channel, arena, arena.region, arena.region), channel, wire.Channel(ours)
+    yield ChildRuntime(channel, channel, arena, arena.region, arena.region), channel, wire.Channel(ours)
     ours.close()
     its.close()
 

@@ -37,6 +37,8 @@ class Others:
             self.requests.append(request)
             self._arrived.notify_all()
 
+    submit_waiting = submit
+
     def take(self, count=1):
         """So many requests that have come, or come now."""
         with self._arrived:

@@ -76,7 +76,7 @@ def _serve(work_fd: int, events_fd: int, inputs_fd: int, outputs_fd: int, replie
     events = wire.Channel(socket.socket(fileno=events_fd))
     inputs, outputs, replies = arena.Region(inputs_fd), arena.Arena(outputs_fd), arena.Region(replies_fd)
     serve.watch_parent(work)
-    serve.Server(work, link.ChildRuntime(events, outputs, inputs, replies), inputs, outputs).run()
+    serve.Server(work, link.ChildRuntime(work, events, outputs, inputs, replies), inputs, outputs).run()
 
 
 if __name__ == "__main__":

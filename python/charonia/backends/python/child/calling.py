@@ -12,6 +12,7 @@ REPLIES  meta: a list of (whether it is the last, failure, parameters, columns, 
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from itertools import count
 from typing import Any, Callable
@@ -37,10 +38,15 @@ class Calls:
         inputs: where the inputs of batches lie: those that a blocking call passes on stay there.
         replies: where large outputs of called models lie.
         attend: see `OutgoingCall`.
+
+    Attributes:
+        batch_thread: executes a batch now. The server's thread that waits for the batch's answer takes the blocking
+            calls of this one, so that none need be woken for them.
     """
 
     def __init__(
         self,
+        work: wire.Channel,
         events: wire.Channel,
         outputs: Arena,
         inputs: Region,
@@ -48,6 +54,8 @@ class Calls:
         attend: Callable[[Callable[[], bool]], None],
     ) -> None:
         self.attend = attend
+        self.batch_thread: int | None = None
+        self._work = work
         self._events = events
         self._outputs = outputs
         self._inputs = inputs
@@ -68,9 +76,10 @@ class Calls:
             ) from None
         number = next(self._numbers) & 0xFFFFFFFF
         call = self._under_way[number] = _Call(self, number, sink)
+        waits = sink.blocks and self.batch_thread == threading.get_ident()
         meta = (_description(request, decoupled), columns, CALLERS.get(), drained(self._freed))
         try:
-            self._events.send(wire.INFER, number, meta, packer.parts)
+            (self._work if waits else self._events).send(wire.INFER, number, meta, packer.parts)
         except wire.LinkClosed:
             self._end(number, call)
         return call
@@ -85,6 +94,8 @@ class Calls:
             if call is not None:
                 call.is_large = call.is_large or any(column[4] != IN_FRAME for column in columns or ())
                 call.sink(response, final)
+                if final:  # the two refer to each other, and the responses must go when the model drops them
+                    call.sink = _nobody
 
     def close(self) -> None:
         """The server has gone: every call ends."""
@@ -120,6 +131,10 @@ class Calls:
         return response
 
 
+def _nobody(response: Any, final: bool) -> None:
+    """The call has ended."""
+
+
 class _Call:
     """One call; what the API holds of it."""
 
@@ -130,7 +145,7 @@ class _Call:
         self._number = number
         self._unreported = 0
         self.is_large = False  # large responses are held back one by one
-        self.sink = sink
+        self.sink: Callable[[Any, bool], None] = sink
 
     def attend(self, is_done: Callable[[], bool]) -> None:
         self._calls.attend(is_done)

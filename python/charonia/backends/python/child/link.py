@@ -31,14 +31,16 @@ class ChildRuntime:
         released: input blocks to report with responses.
     """
 
-    def __init__(self, events: wire.Channel, outputs: Arena, inputs: Region, replies: Region) -> None:
+    def __init__(
+        self, work: wire.Channel, events: wire.Channel, outputs: Arena, inputs: Region, replies: Region
+    ) -> None:
         self.model_dir = ""
         self.decoupled = False
         self.released: deque[int] = deque()
         self._events = events
         self._outputs = outputs
         self._responses = Responses(events, outputs, self.released)
-        self._calls = Calls(events, outputs, inputs, replies, self._attend)
+        self._calls = Calls(work, events, outputs, inputs, replies, self._attend)
         self._casts: deque[Any] = deque()
         self._unsettled = False  # casts were sent, and maybe not taken yet
         self._reading = threading.Lock()
@@ -72,6 +74,10 @@ class ChildRuntime:
         """The server may ask for this from now on, at any time. It raises ModelFailure."""
         self._is_ready = is_ready
         self._listen()
+
+    def executing(self, is_executing: bool) -> None:
+        """Whether the calling thread executes a batch from now on."""
+        self._calls.batch_thread = threading.get_ident() if is_executing else None
 
     def log(self, level: str, message: str, file: str, line: int) -> None:
         try:

@@ -122,7 +122,9 @@ class Server:
         try:
             CALLERS.set(frame.meta[5])
             requests = self._reader.read(frame.meta, frame.payload)
-            outcomes = self._model.execute(requests)
+            self._runtime.executing(True)
+            outcomes = self._model.execute(requests)  # raises nothing
+            self._runtime.executing(False)
             failures, parameters, groups, payload = self._writer.write(requests, outcomes)
             return failures, parameters, groups, self._leave(requests, outcomes), payload
         except Exception as error:

@@ -4,7 +4,8 @@ A frame is a header of 16 bytes (kind, correlation id, length of the meta part, 
 (plain Python values, by marshal, whose version 2 every interpreter reads) and the payload (tensor bytes).
 Two sockets connect the two processes:
 
-    work     parent → child: START, BATCH, ENDED, FINALIZE   child → parent: DONE, FAILED
+    work     parent → child: START, BATCH, ENDED, FINALIZE
+             child → parent: DONE, FAILED, INFER (while a batch is executed, of the thread that does so)
     events   child → parent: LOG, CALL, CAST, RESPONSES, INFER, TAKEN, CANCEL, READY
              parent → child: DONE, FAILED (the answers to calls), ROOM, REPLIES, READY
 """
