@@ -1,6 +1,5 @@
 """Sequences through ensembles: the step that keeps a sum sees each sequence in order, the others may reorder."""
 
-
 import numpy as np
 import pytest
 
