@@ -60,7 +60,7 @@ PYTHON = """
                 return pb_utils.InferenceResponse(error=pb_utils.TritonError("below zero"))
             outputs = [pb_utils.Tensor("OUTPUT", total)]
             if given.item() > 100:
-                total = total.astype(np.int64)
+                total = total.astype(np.float32)
             if given.item():
                 outputs.append(pb_utils.Tensor("NEXT", total))
             return pb_utils.InferenceResponse(outputs)
@@ -186,7 +186,7 @@ def test_python_models_leave_states_out_fail_and_err(sequence, strategy, form):
     assert [send(1, start=True), send(0), send(2)] == [1, 1, 3]
     with pytest.raises(RefusedError, match="below zero"):
         send(-1)
-    with pytest.raises(RefusedError, match="output 'NEXT' with datatype INT64, its configuration says INT32"):
+    with pytest.raises(RefusedError, match="output 'NEXT' with datatype FP32, its configuration says INT32"):
         send(101)
     assert send(4, end=True) == 7
 
