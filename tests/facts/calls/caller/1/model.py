@@ -42,8 +42,8 @@ class TritonPythonModel:
         return pb_utils.InferenceResponse([pb_utils.Tensor("SAID", np.array([json.dumps(said)], np.object_))])
 
     def said(self, call):
-        if "ready" in call:
-            return pb_utils.is_model_ready(**call["ready"])
+        if "do" in call:
+            return getattr(pb_utils, call["do"])(**call["with"])
         if call.get("decoupled"):
             return [told(each) for each in request_of(call).exec(decoupled=True)]
         if call.get("times"):
