@@ -5,10 +5,11 @@ from collections import deque
 from collections.abc import Callable
 
 from charonia.core.request import InferRequest
+from charonia.pipelines.graph import StepPlan
 from charonia.pipelines.outlet import Outlet
 from charonia.pipelines.run import Run
 
-Entering = tuple[Run, InferRequest]
+Entering = tuple[Run, StepPlan, InferRequest]
 
 
 class InflightLimit:
@@ -17,7 +18,7 @@ class InflightLimit:
     Args:
         limit: the number of places.
         submit: told of requests that have a place now; `leave` is called once for each of them.
-        on_room: told of a run that may go on, after one of its requests got its place.
+        on_room: told of a run in which somebody may go on, after one of its requests got its place, or waits for it.
     """
 
     def __init__(self, limit: int, submit: Callable[[list[Entering]], None], on_room: Callable[[Run], None]) -> None:
@@ -31,27 +32,28 @@ class InflightLimit:
     def waiting_count(self) -> int:
         return len(self._waiting)
 
-    def enter(self, run: Run, request: InferRequest) -> None:
-        run.wait_at_limit(1)
+    def enter(self, run: Run, step: StepPlan, request: InferRequest) -> None:
+        run.wait_at_limit(step.in_region, 1)
         with self._lock:
-            self._waiting.append((run, request))
+            self._waiting.append((run, step, request))
         self._proceed(0)
+        self._on_room(run)
 
     def leave(self) -> None:
         """One request that had a place is settled."""
         self._proceed(1)
 
     def _proceed(self, freed: int) -> None:
-        passed: list[Run] = []
+        passed: list[Entering] = []
         with self._lock:
             self._free += freed
             while self._waiting and (self._free > 0 or self._waiting[0][0].ended):
-                run, request = self._waiting.popleft()
-                passed.append(run)
-                if not run.ended:  # else it was cancelled, or failed elsewhere: its requests are not sent any more
+                entering = self._waiting.popleft()
+                passed.append(entering)
+                if not entering[0].ended:  # else it was cancelled, or failed: its requests are not sent any more
                     self._free -= 1
-                    self._outlet.add((run, request))
+                    self._outlet.add(entering)
         self._outlet.flush()
-        for run in passed:
-            run.wait_at_limit(-1)
+        for run, step, _ in passed:
+            run.wait_at_limit(step.in_region, -1)
             self._on_room(run)

@@ -15,6 +15,12 @@ Mark = tuple[int | str, int]
 """The correlation id and the flags that go with a tensor."""
 
 Stream = Outlet[tuple["Run", Reply]]
+HasRoom = Callable[[], bool]
+
+# As many responses may be on their way through later steps: enough to keep these busy, whatever they batch.
+OPEN_STRANDS = 64
+# With more on their way, those that all others wait for go on. Of each of them so many more may come.
+_LEADING = 8
 
 
 class Progress:
@@ -95,18 +101,16 @@ class Run:
 
     Attributes:
         inner: its requests to steps that have no final reply yet.
-        room: how many strands may be open before decoupled steps should wait.
         open_strands: those of which an answer may still come.
-        at_limits: how many of its requests wait because their step has too many in flight.
         stream: where its answers go in order, if there may be several; else None.
     """
 
     __slots__ = (
+        "_at_limits",
         "_head",
         "_listeners",
         "_lock",
         "_open_calls",
-        "at_limits",
         "ended",
         "infer_ns",
         "inner",
@@ -127,12 +131,12 @@ class Run:
         self.ended = False
         self.input_ns = self.infer_ns = self.output_ns = 0
         self.open_strands = 1
-        self.at_limits = 0
         self.stream = stream
         self._lock = threading.Lock()
         self._open_calls = 0
         self._head: Slot | None = Slot()
-        self._listeners: list[Callable[[], None]] = []
+        self._listeners: list[tuple[HasRoom, Callable[[], None]]] = []
+        self._at_limits: dict[int, int] = {}  # by region, how many requests wait: their steps have too many in flight
 
     def begin(self, progress: Progress) -> None:
         """Put the request's inputs in place. One that is optional and absent feeds nothing, and holds nothing up."""
@@ -180,7 +184,7 @@ class Run:
         with self._lock:
             inner, self.inner = list(self.inner), set()
             listeners, self._listeners = self._listeners, []
-        return inner, listeners
+        return inner, [listener for _, listener in listeners]
 
     def stamps(self, end_ns: int) -> Stamps:
         """What computing took in all its steps together, for a run that ends now."""
@@ -188,26 +192,53 @@ class Run:
         stamps.input_ns, stamps.infer_ns, stamps.output_ns = self.input_ns, self.infer_ns, self.output_ns
         return stamps
 
-    def has_room(self, limit: int) -> bool:
-        return self.ended or (self.open_strands <= limit and not self.at_limits)
+    def has_room(self, strand: Strand, region: int) -> bool:
+        """Whether a decoupled step in this region of the graph may answer its call for `strand`.
 
-    def on_room(self, limit: int, listener: Callable[[], None]) -> bool:
+        Never all wait for one another: what is behind a step is held up by none before it, a step that others of the
+        run wait to enter goes on so that it ends, and so do those whose answers all others wait for.
+        """
+        if self.ended:
+            return True
+        waiting = dict(self._at_limits)
+        if any(count and at > region for at, count in waiting.items()):
+            return False
+        return self.open_strands <= OPEN_STRANDS or bool(waiting.get(region)) or self._leads(strand)
+
+    def _leads(self, strand: Strand) -> bool:
+        """Whether its next answer is among the first to go."""
+        slot = self._head
+        for _ in range(_LEADING):
+            if slot is None or slot is strand.slot:
+                break
+            slot = slot.next
+        return slot is strand.slot
+
+    def on_room(self, has_room: HasRoom, listener: Callable[[], None]) -> bool:
         """Keep `listener` until there is room; False if there is."""
         with self._lock:
-            if self.has_room(limit):
+            if has_room():
                 return False
-            self._listeners.append(listener)
+            self._listeners.append((has_room, listener))
             return True
 
-    def wait_at_limit(self, count: int) -> None:
+    def wait_at_limit(self, region: int, count: int) -> None:
+        """So many more requests of steps in that region wait, since their step has too many in flight."""
         with self._lock:
-            self.at_limits += count
+            self._at_limits[region] = self._at_limits.get(region, 0) + count
 
     def listeners(self) -> list[Callable[[], None]]:
-        """Those who wait for room, and are forgotten by this."""
+        """Those for whom there is room now, and who are forgotten by this."""
         with self._lock:
-            listeners, self._listeners = self._listeners, []
-        return listeners
+            kept: list[tuple[HasRoom, Callable[[], None]]] = []
+            found: list[Callable[[], None]] = []
+            for has_room, listener in self._listeners:
+                if has_room():
+                    found.append(listener)
+                else:
+                    kept.append((has_room, listener))
+            self._listeners = kept
+        return found
 
     def _take(self, strand: Strand, step: StepPlan, reply: Reply, progress: Progress) -> None:
         target = strand
@@ -289,6 +320,7 @@ class Run:
             InvalidArgumentError: nothing can go on any more, and there is no answer.
         """
         answered: list[Slot] = []
+        head = self._head
         while self._head is not None and self._head.is_closed and self._head.failure is None:
             if self._head.outputs is not None:
                 answered.append(self._head)
@@ -307,7 +339,7 @@ class Run:
             replies[-1].final = True
         for reply in replies:
             stream.add((self, reply))
-        if replies:
+        if replies or self._head is not head:  # there may be room now
             progress.streams.append(self)
 
     def _mark(self, strand: Strand, step: StepPlan, reply: Reply) -> None:

@@ -14,7 +14,7 @@ from charonia.core.log import Log
 from charonia.core.protocols import Bell, Submitter
 from charonia.core.request import InferRequest, Reply
 from charonia.observe.statistics import ModelStatistics
-from charonia.pipelines.flow import OPEN_STRANDS, StreamFlow
+from charonia.pipelines.flow import StreamFlow
 from charonia.pipelines.graph import Graph, StepModels, StepPlan, models_of_steps
 from charonia.pipelines.limits import InflightLimit
 from charonia.pipelines.outlet import Outlet
@@ -281,7 +281,7 @@ class EnsembleScheduler:
             signature,
             batch_dim,
             step.decoupled,
-            StreamFlow(run, outer.flow) if step.decoupled else None,
+            StreamFlow(strand, step.in_region, outer.flow) if step.decoupled else None,
             (*outer.ancestors, self._name),
         )
 
@@ -291,12 +291,12 @@ class EnsembleScheduler:
 
     def _enter(self, run: Run, step: StepPlan, request: InferRequest) -> None:
         if self._limits:
-            self._limits[step.index].enter(run, request)
+            self._limits[step.index].enter(run, step, request)
         else:
             self._submit(run, request)
 
-    def _submit_all(self, entering: Sequence[tuple[Run, InferRequest]]) -> None:
-        for run, request in entering:
+    def _submit_all(self, entering: Sequence[tuple[Run, StepPlan, InferRequest]]) -> None:
+        for run, _, request in entering:
             self._submit(run, request)
 
     def _submit(self, run: Run, request: InferRequest) -> None:
@@ -309,6 +309,5 @@ class EnsembleScheduler:
             request.cancel()
 
     def _tell_room(self, run: Run) -> None:
-        if run.has_room(OPEN_STRANDS):
-            for listener in run.listeners():
-                listener()
+        for listener in run.listeners():
+            listener()

@@ -4,7 +4,7 @@ import pytest
 
 from charonia.core.errors import BackendError
 from charonia.core.request import Reply
-from charonia.pipelines.flow import OPEN_STRANDS
+from charonia.pipelines.run import OPEN_STRANDS
 from tests.unit.pipelines.ensembles import Ensemble, StepModel, config_of
 
 CHAIN = """
