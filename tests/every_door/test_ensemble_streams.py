@@ -32,6 +32,24 @@ class TritonPythonModel:
             return pb_utils.InferenceResponse(error=pb_utils.TritonError("no x", pb_utils.TritonError.INVALID_ARG))
         return pb_utils.InferenceResponse([pb_utils.Tensor("OUT", np.array([words[0] * 2], np.object_))])
 """
+# Each letter of each word is a response.
+SPELLER = """
+import threading
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        for request in requests:
+            words = pb_utils.get_input_tensor_by_name(request, "IN").as_numpy().tolist()
+            threading.Thread(target=self.spell, args=(request.get_response_sender(), words)).start()
+
+    def spell(self, sender, words):
+        for letter in b"".join(words).decode():
+            sender.send(pb_utils.InferenceResponse([pb_utils.Tensor("OUT", np.array([letter], np.object_))]))
+        sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+"""
 TWICE_CONFIG = """
 input { name: "IN" data_type: TYPE_STRING dims: [ -1 ] }
 output { name: "OUT" data_type: TYPE_STRING dims: [ -1 ] }
@@ -47,7 +65,20 @@ def lay_out(folder):
         write_python_model(folder, f"speaker-{form}", CONFIG % ("true", form), SPEAKER)
         write_python_model(folder, f"endless-{form}", CONFIG % ("true", form), UNTIL_CANCELLED)
         write_python_model(folder, f"twice-{form}", TWICE_CONFIG % form, TWICE)
+        decoupled = "model_transaction_policy { decoupled: true }"
+        write_python_model(folder, f"speller-{form}", TWICE_CONFIG % form + decoupled, SPELLER)
         for options in ("", "max_inflight_requests: 1"):
+            ensemble(
+                folder,
+                f"spelling-{form}{'-limited' if options else ''}",
+                [("WORDS", *TEXT)],
+                [("TEXT", *TEXT)],
+                (f"speaker-{form}", {"WORDS": "WORDS"}, {"TEXT": "word"}),
+                (f"speller-{form}", {"IN": "word"}, {"OUT": "letter"}),
+                (f"twice-{form}", {"IN": "letter"}, {"OUT": "TEXT"}),
+                max_batch_size=0,
+                options=options,
+            )
             for first in ("speaker", "endless"):
                 ensemble(
                     folder,
@@ -102,6 +133,14 @@ def test_responses_flow_on_in_their_order(stream_door, form, limited, count):
     words = [str(number) for number in range(count)]
     answers = stream(stream_door, f"speaker-{form}{limited}-chain", *words)
     assert said(answers) == [word * 2 for word in words]
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 80])
+def test_decoupled_steps_behind_one_another(stream_door, form, limited, count):
+    """More is on its way than should be at a time, and later answers are there before earlier ones."""
+    words = [f"{number:02}-{'abc' * (number % 15)}" for number in range(count)]
+    answers = stream(stream_door, f"spelling-{form}{limited}", *words)
+    assert said(answers) == [letter * 2 for letter in "".join(words)]
 
 
 def test_the_end_may_come_with_the_last_response(stream_door, form, limited):
