@@ -205,8 +205,8 @@ class HttpCall:
     def is_disconnected(self) -> bool: ...
     @property
     def has_room(self) -> bool:
-        """False while too much of the body (64 pieces, or 1 MiB) waits for the client to read. `take_control` tells when
-        there is room again, at half of that. Always true when the client has gone."""
+        """False while too much of the body (64 pieces, or 1 MiB) waits for the client to read. `take_control` tells
+        when there is room again, at half of that. Always true when the client has gone."""
     def start(self, status: int, headers: Sequence[tuple[bytes, bytes]]) -> None:
         """Send the head. Content-Length is kept if given, else the body is chunked."""
     def write(self, chunk: bytes, more: bool) -> bool:
@@ -271,8 +271,8 @@ class WireServer:
         `asks`: readiness of models and of the server is not in the table, it goes to `take_control`.
         """
     def take(self, max_items: int, timeout_s: float) -> list[InferCall | int]:
-        """What has arrived, in order: calls, and the keys of calls taken earlier of which there is news: their client or
-        time has gone (`is_cancelled`), or they have room again (`has_room`).
+        """What has arrived, in order: calls, and the keys of calls taken earlier of which there is news: their client
+        or time has gone (`is_cancelled`), or they have room again (`has_room`).
 
         Blocks without the GIL until there is something or the time-out; [] then, and after `shutdown`.
         """
@@ -286,8 +286,8 @@ class WireServer:
     def wake_route(self, route: int, count: int = 1) -> None:
         """Make `count` waits at the route return, the present ones or the next."""
     def take_control(self, max_items: int, timeout_s: float) -> list[HttpCall | RpcCall | int]:
-        """Up to `max_items` calls, and the keys of all HTTP calls taken earlier of which there is news: their client has
-        gone before the end of the answer (`is_disconnected`), or they have room again (`has_room`).
+        """Up to `max_items` calls, and the keys of all HTTP calls taken earlier of which there is news: their client
+        has gone before the end of the answer (`is_disconnected`), or they have room again (`has_room`).
 
         Blocks without the GIL until there is something, the time-out or `wake_control`; [] then, and after `shutdown`.
         """

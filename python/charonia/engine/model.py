@@ -225,8 +225,8 @@ class ModelVersion:
 
     @property
     def may_call_itself(self) -> bool:
-        """Whether a request that this model makes while it executes one can be served: another instance is free, and may
-        have any request (those of a sequence may have their own instance only)."""
+        """Whether a request that this model makes while it executes one can be served: another instance is free, and
+        may have any request (those of a sequence may have their own instance only)."""
         return not self.has_sequences and not all(runner.is_busy for runner in self.instances)
 
     @property

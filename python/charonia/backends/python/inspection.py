@@ -1,6 +1,5 @@
 """What is wrong with a Python model, found by reading its file: nothing of it is executed."""
 
-import ast
 from collections.abc import Iterator
 from pathlib import Path
 
