@@ -8,7 +8,7 @@ from charonia.backends.inspecting import Inspection, file_error
 from charonia.backends.python.environment import PARAMETER, Environment, Environments
 from charonia.backends.python.imports import check_imports
 from charonia.backends.python.launch import find_files
-from charonia.backends.python.source import Source, check_class, has_auto_complete, read_source
+from charonia.backends.python.source import Source, check_answers, check_class, has_auto_complete, read_source
 from charonia.backends.python.tensor_names import check_names, example_config, inputs_read, outputs_made
 from charonia.config.findings import Finding, Severity
 from charonia.core.errors import CharoniaError
@@ -26,6 +26,7 @@ def inspect(context: ModelContext, environments: Environments, backend_file: Pat
     if isinstance(source, Finding):
         return Inspection(context.config, (*findings, source), is_complete=False)
     findings += check_class(source)
+    findings += check_answers(source, decoupled=context.config.model_transaction_policy.decoupled)
     if environment is not None:
         is_own = environment == environments.find(context.name, "", context.model_dir)
         findings += check_imports(source, files.folders, environment, is_own)

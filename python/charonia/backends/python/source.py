@@ -22,6 +22,7 @@ _MOST_BYTES = 16 << 20
 # What is called, with the number of arguments that it gets after `self`; auto_complete_config is static.
 _METHODS = {"initialize": 1, "execute": 1, "finalize": 0}
 AUTO_COMPLETE = "auto_complete_config"
+_SENDER = "get_response_sender"
 _CALLED = (*_METHODS, AUTO_COMPLETE)
 _NO_CLASS = f"has no class named {CLASS_NAME}"
 _EXAMPLE = (
@@ -106,10 +107,26 @@ def check_class(source: Source) -> Iterator[Finding]:
             yield from _arguments(source, method, _METHODS[name])
         elif name not in _CALLED and not name.startswith("_"):
             yield from _nearly_called(source, method, name, methods)
-    execute = methods.get("execute")
-    if isinstance(execute, Function) and not _may_answer(execute):
-        message = "execute returns nothing: it must return a list with one InferenceResponse for each request"
-        yield source.warning(execute, message, "add a return")
+
+
+def check_answers(source: Source, *, decoupled: bool) -> Iterator[Finding]:
+    """An `execute` that answers in no way, or in one that a model of its kind has not."""
+    found = model_class(source)
+    execute = _methods(found).get("execute") if found else None
+    if not isinstance(execute, Function):
+        return
+    if not decoupled:
+        if not _may_answer(execute) and not _mentions(source.tree, _SENDER):
+            message = "execute returns nothing: it must return a list with one InferenceResponse for each request"
+            yield source.warning(execute, message, "add a return")
+        return
+    for node in ast.walk(execute):
+        if isinstance(node, ast.Return) and isinstance(node.value, ast.List | ast.ListComp):
+            message = "execute returns a list, and the model is decoupled: its responses go by response senders"
+            yield source.warning(node, message, f"send each by request.{_SENDER}(), or remove decoupled: true")
+    if not _may_answer(execute) and not any(isinstance(node, ast.Call) for node in ast.walk(execute)):
+        message = "execute sends nothing, and the model is decoupled: its responses go by response senders"
+        yield source.warning(execute, message, f"send them by request.{_SENDER}()")
 
 
 def never_callable(source: Source) -> Iterator[Finding]:
@@ -214,6 +231,10 @@ def _nearly_called(source: Source, method: ast.stmt, name: str, methods: dict[st
         yield source.warning(method, f"'{name}' is never called by the server", f"did you mean {near[0]}?")
 
 
+def _mentions(tree: ast.AST, name: str) -> bool:
+    return any(isinstance(node, ast.Attribute) and node.attr == name for node in ast.walk(tree))
+
+
 def _may_answer(execute: Function) -> bool:
     """It returns something, or answers by the response sender, or hands the work on to something that can't be seen."""
     for node in ast.walk(execute):
@@ -221,7 +242,7 @@ def _may_answer(execute: Function) -> bool:
             return True
         if isinstance(node, ast.Raise | ast.Yield):
             return True
-        if isinstance(node, ast.Attribute) and node.attr == "get_response_sender":
+        if isinstance(node, ast.Attribute) and node.attr == _SENDER:
             return True
-    # In decoupled models threads of their own answer; a body that only passes does not.
+    # Threads of its own may answer; a body that only passes does not.
     return any(isinstance(node, ast.Attribute) and node.attr in ("Thread", "submit") for node in ast.walk(execute))

@@ -170,6 +170,38 @@ def test_execute_that_returns_nothing(look: Look) -> None:
     assert "returns nothing" in one(look(code)).message
 
 
+DECOUPLED = f"{TENSORS} model_transaction_policy {{ decoupled: true }}"
+SENDS = """
+    class TritonPythonModel:
+        async def execute(self, requests):
+            await gather(*(self.answer(request) for request in requests))
+
+        async def answer(self, request):
+            request.get_response_sender().send(flags=1)
+"""
+
+
+@pytest.mark.parametrize("config", [TENSORS, DECOUPLED])
+def test_a_method_that_execute_calls_may_send(look: Look, config: str) -> None:
+    assert look(SENDS, config) == ()
+
+
+def test_a_decoupled_execute_that_hands_requests_on(look: Look) -> None:
+    code = "class TritonPythonModel:\n    def execute(self, requests):\n        self.queue.put(requests)\n"
+    assert look(code, DECOUPLED) == ()
+
+
+def test_a_decoupled_execute_that_returns_a_list(look: Look) -> None:
+    finding = one(look(GOOD, DECOUPLED))
+    assert "returns a list, and the model is decoupled" in finding.message
+    assert "get_response_sender" in finding.remedy
+
+
+def test_a_decoupled_execute_that_sends_nothing(look: Look) -> None:
+    code = "class TritonPythonModel:\n    def execute(self, requests):\n        pass\n"
+    assert "sends nothing, and the model is decoupled" in one(look(code, DECOUPLED)).message
+
+
 @pytest.mark.parametrize(
     "code",
     [
