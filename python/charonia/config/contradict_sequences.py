@@ -64,6 +64,9 @@ def _nearest(name: str, names: Sequence[str]) -> str:
 class _Check:
     def __init__(self, config: ModelConfig, fixed: set[str], model_file: str, places: Places, report: Report) -> None:
         self._config = config
+        self._named = set().union(*names_given_elsewhere(config))
+        self._named.update(io.name for io in config.input)
+        self._named.update(io.name for io in config.output)
         self._fixed = fixed
         self._file = model_file
         self._places = places
@@ -108,8 +111,10 @@ class _Check:
         if name in names:
             return tensors[names.index(name)]
         message = f"{what} '{name}' is no {kind} of {self._file}; its {kind}s are {', '.join(names) or 'none'}"
-        near, field = _nearest(name, names), path.rpartition(".")[2]
-        self._report.error(path, message, f'write {field}: "{near}"' if near else "write one of these names")
+        free = [each for each in names if each not in self._named]
+        near, field = _nearest(name, free), path.rpartition(".")[2]
+        other = f"write one of these names, or remove the {what}" if free else f"remove the {what}"
+        self._report.error(path, message, f'write {field}: "{near}"' if near else other)
         return None
 
 

@@ -1,6 +1,7 @@
 """Rules for ensembles: what they may not have, and that every tensor is written once and read."""
 
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 
 from charonia.config.platforms import ENSEMBLE
 from charonia.config.report import Report
@@ -9,11 +10,11 @@ from charonia.config.schema import ModelConfig
 
 @dataclass(slots=True)
 class _Tensor:
-    """A tensor of the ensemble: where it comes from, the paths of the steps that read it, and who those are."""
+    """A tensor of the ensemble: where it comes from, and its readers: the step's path, who it is, and its input's name."""
 
     written_at: str = ""
     writer: str = ""
-    readers: list[tuple[str, str]] = field(default_factory=list)
+    readers: list[tuple[str, str, str]] = field(default_factory=list)
     is_output: bool = False
 
 
@@ -67,8 +68,8 @@ def _check_flow(config: ModelConfig, report: Report) -> None:
                 report.error(f"{path}.output_map", message, "give one of them another name")
             else:
                 tensor.written_at, tensor.writer = path, who
-        for name in step.input_map.values():
-            tensors.setdefault(name, _Tensor()).readers.append((path, who))
+        for key, name in step.input_map.items():
+            tensors.setdefault(name, _Tensor()).readers.append((path, who, key))
     for index, output in enumerate(config.output):
         tensor = tensors.setdefault(output.name, _Tensor())
         tensor.is_output = True
@@ -82,12 +83,21 @@ def _check_flow(config: ModelConfig, report: Report) -> None:
 def _check_used(tensors: dict[str, _Tensor], report: Report) -> None:
     for name, tensor in tensors.items():
         if tensor.readers and not tensor.written_at:
-            path, who = tensor.readers[0]
+            path, who, key = tensor.readers[0]
             message = f"the ensemble tensor '{name}' is read by {who}, but neither an input nor written by a step"
-            report.error(f"{path}.input_map", message, "name it in an output_map, or as an input")
+            report.error(f"{path}.input_map", message, _remedy(name, key, tensors))
         elif not tensor.readers and not tensor.is_output:
             message = f"the ensemble tensor '{name}', from {tensor.writer}, is not used by any step or output"
             report.error(tensor.written_at, message, "remove it, or read it")
+
+
+def _remedy(name: str, key: str, tensors: dict[str, _Tensor]) -> str:
+    """For a step that reads `name`, which nobody writes, as its input `key`."""
+    if key in tensors and tensors[key].written_at:
+        return f'write key: "{name}" value: "{key}": the key is the model\'s name, the value the ensemble\'s'
+    unread = [each for each, tensor in tensors.items() if tensor.written_at and not tensor.readers]
+    near = get_close_matches(name, unread, 1, 0.6)
+    return f'write value: "{near[0]}"' if near else "name it in an output_map, or as an input"
 
 
 def _check_order(config: ModelConfig, tensors: dict[str, _Tensor], report: Report) -> None:

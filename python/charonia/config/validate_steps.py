@@ -128,7 +128,12 @@ def _check_side(
                 f"{who} has no {kind} '{name}' for the ensemble tensor '{tensor}'; its {kind}s are {', '.join(by_name)}"
             )
             near = get_close_matches(name, list(by_name), 1, 0.5) or list(by_name)
-            report.error(where, message, f'write key: "{near[0]}"')
+            remedy = f'write key: "{near[0]}"'
+            if tensor in by_name:
+                remedy = (
+                    f'write key: "{tensor}" value: "{name}": the key is the model\'s name, the value the ensemble\'s'
+                )
+            report.error(where, message, remedy)
             continue
         here = _tensor(f"{kind} '{name}' of {who}", io, io.dims, model.config)
         _check_same(tensor, known.setdefault(tensor, here), here, where, report)

@@ -91,6 +91,15 @@ def test_contradiction(row: str) -> None:
     assert any(each.startswith(f"m/config.pbtxt:{place}: {said}") for each in found), found
 
 
+def test_a_control_that_the_model_does_not_have() -> None:
+    """No other tensor is meant by it: each has a place of its own."""
+    document = parse_pbtxt(f"max_batch_size: 4 {IO}{SEQUENCES}", "m/config.pbtxt")
+    completed = complete_from_model(
+        document.config, [AUDIO, ID, STATE], [SPEECH, NEXT], model_file="model.onnx", places=document.places
+    )
+    assert [finding.remedy for finding in completed.findings] == ["remove the control"]
+
+
 def test_a_misspelt_name_is_told_once() -> None:
     sequences = SEQUENCES.replace('input_name: "state"', 'input_name: "stat"')
     (found,) = check(f"max_batch_size: 4 {IO}{sequences}")

@@ -163,6 +163,8 @@ RULES = {
     "E input that nobody reads": (steps(step(reads="Z", writes="Y"), step(reads="Y", writes="Z")), "input[0]", "'X', from an input of the ensemble, is not used"),
     "E output that nobody writes": (steps(step(writes="Z"), step(reads="Z", writes="X2"), io=IO), "output[0]", "no step writes the ensemble's output 'Y'"),
     "E tensor from nowhere": (steps(step(), step(reads="N", writes="X2")), "ensemble_scheduling.step[1].input_map", "'N' is read by step 2 ('a'), but neither"),
+    "E tensor from nowhere, nearly one that nobody reads": (steps(step(writes="middle"), step(reads="midle")), "ensemble_scheduling.step[1].input_map", 'write value: "middle"'),
+    "E key and value the wrong way round": (steps('model_name: "a" input_map { key: "X" value: "i" } output_map { key: "o" value: "Y" }'), "ensemble_scheduling.step[0].input_map", 'write key: "i" value: "X": the key is the model\'s name'),
     "E tensor that nobody reads": (steps(step(), step(writes="N")), "ensemble_scheduling.step[1]", "'N', from step 2 ('a'), is not used"),
     "E circle of one": (steps(step(), step("a", "a")), "ensemble_scheduling.step[1]", "waits for a tensor that only it writes"),
     "E circle": (steps(step(), step("a", "b"), step("b", "a")), "ensemble_scheduling.step[1]", "wait for one another in a circle"),

@@ -90,6 +90,11 @@ def test_a_name_that_the_model_does_not_have() -> None:
     ]
 
 
+def test_key_and_value_the_wrong_way_round() -> None:
+    found = check(FIRST, step("second", "i", "OUT", key="mid"))
+    assert 'write key: "i" value: "mid": the key is the model\'s name, the value the ensemble\'s' in found[0]
+
+
 def test_only_required_inputs_must_be_given() -> None:
     found = check(FIRST, step("choosy", "mid", "OUT"))
     assert [each.split(": ", 1)[1].split(";")[0] for each in found] == [
