@@ -265,6 +265,9 @@ def _tensor(name: str, value: ArrayLike, datatype: str) -> Tensor:
     known = DATATYPES.get(datatype)
     try:
         array = np.asarray(value, dtype=known.numpy if known is not None and datatype != BYTES else None)
+        changed = array.dtype.kind in "iub" and not np.array_equal(array, np.asarray(value))
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidArgumentError(f"input '{name}' can't be made {datatype or 'an array'}: {error}") from None
+    if changed:
+        raise InvalidArgumentError(f"input '{name}' can't be made {datatype}: some of its numbers would change")
     return Tensor.from_numpy(name, array)

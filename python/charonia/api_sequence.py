@@ -116,7 +116,7 @@ class Sequence:
     def _take_turn(self, end: bool) -> bool:
         """Whether the request whose turn it is starts the sequence."""
         with self._lock:
-            if self._ended:
+            if self._ended or self._left:
                 raise InvalidArgumentError(
                     f"sequence {self.id!r} of model '{self._model.name}' has ended: make another by model.sequence()"
                 )

@@ -30,6 +30,8 @@ def add_model(repository: Path, name: str, datatype: str = "TYPE_FP32", more: st
 def server(tmp_path):
     add_model(tmp_path, "floats")
     add_model(tmp_path, "texts", "TYPE_STRING")
+    for datatype in ("UINT8", "BOOL"):
+        add_model(tmp_path, datatype, f"TYPE_{datatype}")
     with charonia.Server(model_repository=tmp_path, log_warning=False, log_error=False) as made:
         yield made
 
@@ -57,6 +59,19 @@ def test_values_that_are_no_numbers(server):
         server.model("floats").infer(INPUT0=[["x"]])
 
 
+@pytest.mark.parametrize(
+    ("datatype", "numbers"), [("UINT8", [[1, 2.5]]), ("UINT8", [[-1]]), ("UINT8", [[256]]), ("BOOL", [[2]])]
+)
+def test_numbers_never_change_silently(server, datatype, numbers):
+    with pytest.raises(InvalidArgumentError, match=f"'INPUT0' can't be made {datatype}"):
+        server.model(datatype).infer(INPUT0=numbers)
+
+
+@pytest.mark.parametrize(("datatype", "numbers"), [("UINT8", [[1, 2.0, True]]), ("BOOL", [[0, 1, True]])])
+def test_numbers_that_fit(server, datatype, numbers):
+    assert server.model(datatype).infer(INPUT0=numbers)["OUTPUT0"].tolist() == numbers
+
+
 @pytest.mark.parametrize("texts", [[["a", "bc"]], [[b"a", b"bc"]], np.array([["a", "bc"]])])
 def test_texts(server, texts):
     assert server.model("texts").infer(INPUT0=texts)["OUTPUT0"].tolist() == [[b"a", b"bc"]]
@@ -78,7 +93,7 @@ def test_what_a_model_tells(server):
     assert model.metadata.inputs[0].shape == (-1, -1)
     assert model.config.max_batch_size == 4
     assert (model.statistics().inference_count, model.statistics().execution_count) == (2, 1)
-    assert [each.name for each in server.models()] == ["floats", "texts"]
+    assert [each.name for each in server.models()] == ["BOOL", "UINT8", "floats", "texts"]
 
 
 def test_unknown_models_and_versions(server):

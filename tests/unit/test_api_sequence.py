@@ -111,6 +111,8 @@ def test_a_sequence_that_fails_frees_its_slot(model):
 def test_what_was_left_goes_on_for_nobody(model):
     with model.sequence(5) as sequence:
         send(sequence, 1)
+    with pytest.raises(InvalidArgumentError, match=r"sequence 5 .* has ended: make another"):
+        send(sequence, 1)
     with pytest.raises(InvalidArgumentError, match="START"):
         model.infer(X=[[1]], sequence_id=5)
 
