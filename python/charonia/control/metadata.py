@@ -16,6 +16,7 @@ TRITON_VERSION = "2.73.0"
 
 EXTENSIONS = (
     "classification",
+    "sequence",
     "model_repository",
     "model_repository(unload_dependents)",
     "schedule_policy",
