@@ -137,7 +137,7 @@ def invite(options: argparse.Namespace) -> None:
      Try:
        curl -s {http}/v2/models/file_type
        curl -s {http}/v2/models/file_type/stats
-       python -m examples.read_text --url localhost:{options.http_port} IMAGE
+       .venv/bin/python -m examples.read_text --url localhost:{options.http_port} IMAGE
      End with Ctrl-C.""",
         flush=True,
     )

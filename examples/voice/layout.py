@@ -1,10 +1,11 @@
 """Lays out a repository with Silero's voice activity detector: python -m examples.voice.layout DIRECTORY
 
+The directory is made anew if it is such a repository; another one that is not empty is refused.
 Needs two packages: pip install onnx; pip install --no-deps silero-vad (only the model in it is used, so no torch).
 """
 
+import argparse
 import shutil
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -20,6 +21,8 @@ RATE_HZ = 16000
 
 def lay_out(target: Path) -> Path:
     """Make (or make anew) the repository `target`."""
+    if target.exists() and {path.name for path in target.iterdir()} - {"voice_activity"}:
+        raise SystemExit(f"{target} holds other things than this repository: name a new directory")
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(MODELS, target)
     version = target / "voice_activity" / "1"
@@ -72,4 +75,10 @@ def _value(name: str, shape: list[int | str]) -> onnx.ValueInfoProto:
 
 
 if __name__ == "__main__":
-    print(lay_out(Path(sys.argv[1])))
+    parser = argparse.ArgumentParser(
+        prog="python -m examples.voice.layout",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("directory", type=Path, metavar="DIRECTORY")
+    print(lay_out(parser.parse_args().directory))
