@@ -10,7 +10,7 @@ from charonia.config.schema import ModelConfig
 
 @dataclass(slots=True)
 class _Tensor:
-    """A tensor of the ensemble: where it comes from, and its readers: the step's path, who it is, and its input's name."""
+    """A tensor of the ensemble: where it comes from, and its readers: path and name of the step, and its input."""
 
     written_at: str = ""
     writer: str = ""
