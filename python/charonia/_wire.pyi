@@ -158,8 +158,8 @@ class InferCall:
     def is_cancelled(self) -> bool: ...
     @property
     def has_room(self) -> bool:
-        """False while too many of its responses (64, or 1 MiB) wait for their client to read. `take` tells when
-        there is room again, at half of that. Always true of a cancelled call."""
+        """False while too many of its responses (64, or 1 MiB) wait for their client to read. `take` tells
+        when there is room again, at half of that. Always true of a cancelled call."""
 
 Output = tuple[str, str, tuple[int, ...], Any, bool]
 """(name, datatype, shape, data, owned): data is C-contiguous with the buffer protocol, BYTES serialised.
