@@ -134,6 +134,54 @@ def test_one_that_is_busy_is_not_waited_for():
     runner.give_back()
 
 
+@pytest.mark.parametrize("agile", [True, False])
+def test_a_thread_that_waits_anyway_drives_what_is_brief(agile):
+    served = Served(agile=agile)
+    served.become_quick()
+    runner = served.model.instances[0]
+    runner._usual_ns = 500_000
+    assert not runner.borrow()
+    request = make_request(served.channel)
+    served.engine.submit_waiting(request)
+    assert served.instance.threads == [(threading.get_ident(), 1)]
+    assert served.channel.of(request).error is None
+    assert served.model.in_flight == 0
+
+
+def test_a_thread_that_waits_leaves_what_takes_long_or_is_not_well_to_the_instance():
+    served = Served()
+    served.engine.submit_waiting(make_request(served.channel))
+    served.model.instances[0]._usual_ns = 0
+    served.instance.healthy = False
+    served.engine.submit_waiting(make_request(served.channel))
+    assert (served.instance.threads, served.model.pending_count) == ([], 2)
+
+
+def test_a_thread_that_waits_needs_the_outcome_before_its_own_errands():
+    served = Served()
+    served.become_quick()
+    errands, seen = served.model._services.errands, []
+
+    def errand():
+        served.engine.submit_waiting(make_request(served.channel))
+        seen.append(len(served.channel.replies))
+
+    errands.run(errand)
+    assert seen == [1]
+
+
+def test_a_thread_that_waits_is_told_what_is_wrong():
+    served = Served()
+    served.become_quick()
+    wrong = make_request(served.channel, requested_outputs=("NOPE",))
+    unknown = make_request(served.channel, "other")
+    served.engine.submit_waiting(wrong)
+    served.engine.submit_waiting(unknown)
+    assert isinstance(served.channel.of(wrong).error, InvalidArgumentError)
+    assert isinstance(served.channel.of(unknown).error, NotFoundError)
+    assert not served.model.instances[0].driving.locked()
+
+
 def test_a_delay_is_kept():
     served = Served(options="delayed")
     runner = served.model.instances[0]

@@ -18,6 +18,22 @@ def test_errands_of_errands_come_after_them_in_order():
     assert done == ["first", "second", "third"]
 
 
+def test_one_that_is_needed_now_and_what_it_leads_to_do_not_wait_for_the_outer_one():
+    errands, done = Errands(), []
+
+    def needed():
+        errands.run(lambda: done.append("led to"))
+        done.append("needed")
+
+    def outer():
+        errands.run(lambda: done.append("later"))
+        errands.apart(needed)
+        done.append("outer")
+
+    errands.run(outer)
+    assert done == ["needed", "led to", "outer", "later"]
+
+
 def test_a_long_chain_needs_no_deep_stack():
     errands, depths = Errands(), []
 

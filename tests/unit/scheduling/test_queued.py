@@ -68,6 +68,43 @@ def test_every_instance_wakes_when_there_is_work_for_each():
     assert {batch[0] for _, pulled in pulls for batch in pulled} == requests
 
 
+class Seat:
+    """An instance that others may drive while it waits."""
+
+    def __init__(self, world):
+        self.driving = threading.Lock()
+        self.pulled = []
+        self._world = world
+        self._begun = threading.Event()
+        self.thread = threading.Thread(target=self._pull)
+        self.thread.start()
+        assert self._begun.wait(10)
+
+    def _pull(self):
+        with self.driving:
+            self._begun.set()
+            self.pulled.append(self._world.scheduler.next_batch(self._world.bell, self))
+
+    def borrow(self):
+        assert self.driving.acquire(timeout=10)  # it waits for work
+
+
+def test_what_an_instance_is_woken_for_while_another_thread_drives_it_is_left_to_one_that_is_free():
+    world = World()
+    lent, free = Seat(world), Seat(world)
+    lent.borrow()
+    free.borrow()
+    free.driving.release()
+    requests = [world.enqueue()]
+    free.thread.join(10)
+    assert [list(batch) for batch in free.pulled] == [requests]
+    assert lent.pulled == []
+    last = world.enqueue()
+    lent.driving.release()
+    lent.thread.join(10)
+    assert [list(batch) for batch in lent.pulled] == [[last]]
+
+
 def test_an_instance_that_joins_late_finds_what_waits():
     world = World(DynamicBatching(8, (), 0))
     requests = [world.enqueue() for _ in range(3)]

@@ -6,10 +6,14 @@ import numpy as np
 import pytest
 
 from charonia.backends.base import ServerFacts
+from charonia.backends.python.calls import ProcessCalls
+from charonia.backends.python.child import wire
+from charonia.backends.python.outgoing import OutgoingCalls
 from charonia.core.errors import UnavailableError
 from charonia.core.request import Reply
 from charonia.core.tensor import Tensor
 from charonia.testing.batch import make_batch
+from charonia.testing.clock import ManualClock
 
 PATIENCE_S = 20
 HEAD = """
@@ -280,3 +284,34 @@ class TritonPythonModel:
         np.testing.assert_array_equal(batch.outputs()["Y"], array * 2)
     assert served.instance._life.child.outputs.size <= 8 * 2**20
     assert served.instance._life.child.replies.region.size <= 8 * 2**20
+
+
+INFER = (("other", -1, "", 0, 0, 0, 0, None, (), False, False), [], (), ())
+
+
+class Posted(list):
+    """An Outbox that keeps what it gets."""
+
+    def post(self, kind, correlation, meta, payload=()):
+        self.append((kind, correlation, meta))
+
+
+def test_a_cancellation_may_come_before_its_call():
+    others = Others()
+    calls = ProcessCalls(OutgoingCalls("m", others, ManualClock()), Posted(), None, lambda *_: [], tuple)
+    assert calls.frame(wire.Frame(wire.CANCEL, 7, None, bytearray()))
+    for number in (7, 8):
+        calls.begin(wire.Frame(wire.INFER, number, INFER, bytearray()), waits=True)
+    assert [request.cancelled for request in others.take(2)] == [True, False]
+
+
+def test_a_call_whose_inputs_can_not_be_read_fails_and_keeps_nobody_waiting():
+    def unreadable(columns, payload):
+        raise OSError("no such memory")
+
+    posted = Posted()
+    calls = ProcessCalls(OutgoingCalls("m", Others(), ManualClock()), posted, None, unreadable, tuple)
+    calls.begin(wire.Frame(wire.INFER, 7, INFER, bytearray()))
+    ((kind, number, ((final, (_, text), *_),)),) = posted
+    assert (kind, number, final) == (wire.REPLIES, 7, True)
+    assert "can't be read: OSError: no such memory" in text
