@@ -19,8 +19,14 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 # More is no code that anybody wrote; the rest of it is not read.
 _MOST_BYTES = 16 << 20
-# What is called, with the number of arguments that it gets after `self`; auto_complete_config is static.
-_METHODS = {"initialize": 1, "execute": 1, "finalize": 0}
+# What is called, as it is called; auto_complete_config is static.
+_METHODS = {
+    "initialize": "self, args",
+    "execute": "self, requests",
+    "finalize": "self",
+    "is_ready": "self",
+    "sequence_ended": "self, correlation_id, reason",
+}
 AUTO_COMPLETE = "auto_complete_config"
 _SENDER = "get_response_sender"
 _CALLED = (*_METHODS, AUTO_COMPLETE)
@@ -104,7 +110,7 @@ def check_class(source: Source) -> Iterator[Finding]:
         yield from _without_execute(source, found, methods)
     for name, method in methods.items():
         if name in _METHODS and isinstance(method, Function):
-            yield from _arguments(source, method, _METHODS[name])
+            yield from _arguments(source, method)
         elif name not in _CALLED and not name.startswith("_"):
             yield from _nearly_called(source, method, name, methods)
 
@@ -135,7 +141,7 @@ def never_callable(source: Source) -> Iterator[Finding]:
     # A decorator or a metaclass may make another method of it.
     execute = _methods(found).get("execute") if found and not (found.decorator_list or found.keywords) else None
     if isinstance(execute, Function):
-        yield from _arguments(source, execute, _METHODS["execute"])
+        yield from _arguments(source, execute)
 
 
 def _classes(source: Source) -> list[ast.ClassDef]:
@@ -210,17 +216,17 @@ def _without_execute(source: Source, found: ast.ClassDef, methods: dict[str, ast
         yield source.error(found, message, "add: def execute(self, requests), which returns a list of responses")
 
 
-def _arguments(source: Source, method: Function, given: int) -> Iterator[Finding]:
+def _arguments(source: Source, method: Function) -> Iterator[Finding]:
     """Whether the method can be called with `self` and what it is given."""
+    wanted = _METHODS[method.name]
     if method.decorator_list or method.args.vararg is not None:
         return
     takes = [each.arg for each in (*method.args.posonlyargs, *method.args.args)]
     needed = len(takes) - len(method.args.defaults)
-    if needed <= given + 1 <= len(takes):
+    if needed <= len(wanted.split(", ")) <= len(takes):
         return
-    wanted = {"initialize": "self, args", "execute": "self, requests", "finalize": "self"}[method.name]
     message = f"{method.name} is called as {method.name}({wanted}), and takes ({', '.join(takes)})"
-    note = source.error if method.name != "finalize" else source.warning
+    note = source.error if method.name in ("initialize", "execute") else source.warning
     cause = f"TypeError: {CLASS_NAME}.{method.name}()"
     yield replace(note(method, message, f"write def {method.name}({wanted}):"), cause=cause)
 

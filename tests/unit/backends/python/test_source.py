@@ -170,6 +170,24 @@ def test_execute_that_returns_nothing(look: Look) -> None:
     assert "returns nothing" in one(look(code)).message
 
 
+@pytest.mark.parametrize(
+    ("method", "said"),
+    [
+        ("sequence_end(self, correlation_id, reason)", "did you mean sequence_ended?"),
+        ("sequence_ended(self, correlation_id)", "write def sequence_ended(self, correlation_id, reason):"),
+        ("isready(self)", "did you mean is_ready?"),
+        ("is_ready(self, args)", "write def is_ready(self):"),
+    ],
+)
+def test_methods_that_not_every_model_has(look: Look, method: str, said: str) -> None:
+    assert one(look(f"{GOOD}\n        def {method}:\n            return True\n")).remedy == said
+
+
+def test_methods_that_not_every_model_has_as_they_are_called(look: Look) -> None:
+    methods = ("sequence_ended(self, correlation_id, reason)", "is_ready(self)")
+    assert look(GOOD + "".join(f"\n        def {method}:\n            return True\n" for method in methods)) == ()
+
+
 DECOUPLED = f"{TENSORS} model_transaction_policy {{ decoupled: true }}"
 SENDS = """
     class TritonPythonModel:
