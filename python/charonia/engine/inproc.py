@@ -112,6 +112,7 @@ class ResponseStream(Generic[T]):
         self._leavers = leavers
         self._taken: deque[Reply] = deque()
         self._over = False
+        self._left = False
 
     def __iter__(self) -> Self:
         return self
@@ -149,14 +150,14 @@ class ResponseStream(Generic[T]):
             return ()
 
     def _at_end(self) -> bool:
-        return self._over and not self._taken
+        return self._left or (self._over and not self._taken)
 
     def _arrived(self, replies: Sequence[Reply]) -> None:
         """What a wait gave: nothing after `cancel`, or when the time is over."""
         if replies:
             self._taken.extend(replies)
             self._over = replies[-1].final
-        elif not self._over:
+        elif not self._left:
             self.cancel()
             raise TimeoutError(f"model '{self._request.model_name}' gave no response within {self._timeout_s} s")
 
@@ -167,8 +168,7 @@ class ResponseStream(Generic[T]):
 
     def cancel(self) -> None:
         """End the request: no more responses will come. May be called by any thread, also after the end."""
-        self._over = True
-        self._taken.clear()
+        self._left = True  # a reader in another thread may be taking what has come: that stays where it is
         if not self._request.settled and not self._request.cancelled:
             self._request.cancel()
         self._replies.close()

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from charonia.core.errors import BackendError, InvalidArgumentError
+from charonia.core.reply_queue import ReplyQueue
 from charonia.core.request import SEQUENCE_START, Reply
 from charonia.core.tensor import Tensor
 from charonia.engine.inproc import InferOptions, InprocClient
@@ -167,6 +168,21 @@ def test_cancel_wakes_who_waits(client):
         return await reading
 
     assert asyncio.run(run()) == []
+
+
+@pytest.mark.parametrize("script", [(1, 2), (1, 2, "end"), ()])
+def test_another_thread_may_cancel_while_the_reader_takes_what_has_come(client, monkeypatch, script):
+    wait = ReplyQueue.wait
+
+    def cancelled_meanwhile(replies, timeout_s):
+        came = wait(replies, 0)
+        responses.cancel()
+        return came
+
+    monkeypatch.setattr(ReplyQueue, "wait", cancelled_meanwhile)
+    responses = stream(client, Engine(*script))
+    assert list(responses) == []
+    assert list(responses) == []
 
 
 def test_leaving_the_block_ends_the_request(client):
