@@ -9,6 +9,7 @@ import tritonclient.grpc as grpcclient
 import tritonclient.http as httpclient
 from tritonclient.utils import InferenceServerException
 
+from charonia.core.errors import UnsupportedError
 from tests.every_door.doors import RefusedError
 from tests.every_door.stream_doors import STREAM_DOORS
 from tests.every_door.test_ensembles import ensemble, identity
@@ -179,6 +180,8 @@ def test_calls_with_one_answer_are_refused(server, form):
         given = httpclient.InferInput("WORDS", [1], "BYTES").set_data_from_numpy(np.array(["a"], np.object_))
         with pytest.raises(InferenceServerException, match="doesn't support models with decoupled transaction policy"):
             client.infer(f"speaker-{form}-chain", [given])
+    with pytest.raises(UnsupportedError, match="or by stream in process"):
+        server.model(f"speaker-{form}-chain").infer(WORDS=["a"])
     with grpcclient.InferenceServerClient(f"127.0.0.1:{server.ports['grpc']}") as client:
         assert client.get_model_config(f"speaker-{form}-chain").config.model_transaction_policy.decoupled
 

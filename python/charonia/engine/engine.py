@@ -81,7 +81,7 @@ class Engine:
             how = (
                 "use the 'decoupled=True' argument to the 'exec' or 'async_exec' calls"
                 if request.ancestors  # a Python model calls it: ensembles are decoupled where a step is
-                else "ask it by ModelStreamInfer, or by generate and generate_stream over HTTP"
+                else "ask it by ModelStreamInfer, by generate and generate_stream over HTTP, or by stream in process"
             )
             raise UnsupportedError(
                 f"model '{model.name}' is decoupled: a call with one answer doesn't support models with "

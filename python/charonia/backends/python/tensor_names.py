@@ -29,13 +29,15 @@ def check_names(source: Source, config: ModelConfig) -> Iterator[Finding]:
     """Reading an input that no request can have gives None; an output that is not configured fails the request."""
     given_inputs, given_outputs = names_given_elsewhere(config)
     inputs = [*(io.name for io in config.input), *sorted(given_inputs)]
-    yield from _unknown(source, "input", inputs_read(source), inputs)
-    yield from _unknown(
-        source, "output", outputs_made(source), [io.name for io in config.output] + sorted(given_outputs)
-    )
+    outputs = [*(io.name for io in config.output), *sorted(given_outputs)]
+    control = ", or a control_input of that name" if config.HasField("sequence_batching") else ""
+    yield from _unknown(source, "input", inputs_read(source), inputs, control)
+    yield from _unknown(source, "output", outputs_made(source), outputs)
 
 
-def _unknown(source: Source, kind: str, used: dict[str, ast.Call], known: Sequence[str]) -> Iterator[Finding]:
+def _unknown(
+    source: Source, kind: str, used: dict[str, ast.Call], known: Sequence[str], or_else: str = ""
+) -> Iterator[Finding]:
     if not known:
         return
     for name, call in used.items():
@@ -45,7 +47,7 @@ def _unknown(source: Source, kind: str, used: dict[str, ast.Call], known: Sequen
         verb = "reads" if kind == "input" else "makes"
         message = f"the code {verb} the {kind} '{name}', and the configuration's {kind}s are {', '.join(known)}"
         meant = f"did you mean '{near[0]}'? If not, add" if near else "add"
-        yield source.warning(call, message, f'{meant} {kind} [ {{ name: "{name}" data_type: … dims: … }} ]')
+        yield source.warning(call, message, f'{meant} {kind} [ {{ name: "{name}" data_type: … dims: … }} ]{or_else}')
 
 
 def _named(source: Source, function: str, position: int, keyword: str) -> Iterator[tuple[str, ast.Call]]:

@@ -188,6 +188,14 @@ def test_methods_that_not_every_model_has_as_they_are_called(look: Look) -> None
     assert look(GOOD + "".join(f"\n        def {method}:\n            return True\n" for method in methods)) == ()
 
 
+@pytest.mark.parametrize(("config", "more"), [("", ""), ("sequence_batching { }", ", or a control_input of that name")])
+def test_an_input_that_may_be_a_control(look: Look, config: str, more: str) -> None:
+    finding = one(look(GOOD.replace('"IN"', '"START"'), f"{TENSORS} {config}"))
+    assert (
+        finding.remedy == f"did you mean 'IN'? If not, add input [ {{ name: \"START\" data_type: … dims: … }} ]{more}"
+    )
+
+
 DECOUPLED = f"{TENSORS} model_transaction_policy {{ decoupled: true }}"
 SENDS = """
     class TritonPythonModel:
