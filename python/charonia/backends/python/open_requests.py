@@ -2,7 +2,7 @@
 
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -28,14 +28,20 @@ class OpenRequest:
         is_waiting: somebody will say when there is room for more.
     """
 
-    __slots__ = ("batch", "is_waiting", "key", "request", "untaken")
+    __slots__ = ("_on_cancel", "batch", "is_waiting", "key", "request", "untaken")
 
-    def __init__(self, batch: Batch, request: InferRequest, key: int) -> None:
+    def __init__(
+        self, batch: Batch, request: InferRequest, key: int, on_cancel: "Callable[[OpenRequest], None]"
+    ) -> None:
         self.batch = batch
         self.request = request
         self.key = key
         self.untaken = 0
         self.is_waiting = False
+        self._on_cancel = on_cancel
+
+    def cancel(self) -> None:
+        self._on_cancel(self)
 
 
 class OpenRequests:
@@ -73,8 +79,8 @@ class OpenRequests:
         self._executing = range(first, self._next)
         for key, request in enumerate(requests, first):
             self._flags[key % CANCEL_SLOTS] = 0
-            entry = self._open[key] = OpenRequest(batch, request, key)
-            request.on_cancel(partial(self._cancel, entry))
+            entry = self._open[key] = OpenRequest(batch, request, key, self._cancel)
+            request.on_cancel(entry.cancel)
         return first
 
     def callers(self) -> tuple[str, ...]:
@@ -84,8 +90,10 @@ class OpenRequests:
     def executed(self, answered: Sequence[int]) -> None:
         """The batch that was begun last has been executed; these of its requests are settled, by index."""
         keys = self._executing
-        for index in answered:
-            self._end(keys[index])
+        for index in answered:  # as `_end`, which costs as much again as this loop
+            entry = self._open.pop(keys[index], None)
+            if entry is not None:
+                entry.request.on_cancel(None)
         with self._lock:
             self._executing = range(0)
             gone = self._gone

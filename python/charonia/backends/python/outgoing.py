@@ -1,7 +1,7 @@
 """Calls of other models that a Python model makes (business logic scripting), on the server's side."""
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from weakref import WeakSet
 
@@ -99,10 +99,12 @@ class OutgoingCalls:
 
     def request(self, description: CallDescription, channel: ReplyChannel, flow: Flow | None) -> InferRequest:
         """The request of a call, to be submitted."""
+        inputs = {tensor.name: tensor for tensor in description.inputs}
+        signature, batch_dim = _signature(inputs, description.requested_outputs)
         return InferRequest(
             description.model_name,
             description.model_version,
-            {tensor.name: tensor for tensor in description.inputs},
+            inputs,
             channel,
             self._clock.now_ns(),
             id=description.id,
@@ -112,10 +114,21 @@ class OutgoingCalls:
             timeout_us=description.timeout_us,
             correlation_id=description.correlation_id,
             flags=description.flags,
+            signature=signature,
+            batch_dim=batch_dim,
             takes_stream=description.decoupled,
             flow=flow,
             ancestors=(*description.ancestors, self._model),
         )
+
+
+def _signature(inputs: Mapping[str, Tensor], requested_outputs: tuple[str, ...]) -> tuple[Hashable, int]:
+    """(signature, batch dim) of a request, see `InferRequest`: under it the called model remembers that it is right."""
+    first_dims = {tensor.shape[0] if tensor.shape else -1 for tensor in inputs.values()}
+    if -1 in first_dims:  # tensors without dims: their rank would not be told from that of others
+        return 0, -1
+    forms = [(name, tensor.datatype, tensor.shape[1:]) for name, tensor in inputs.items()]
+    return (requested_outputs, *forms), first_dims.pop() if len(first_dims) == 1 else -1
 
 
 def call_failure(reply: Reply) -> tuple[int, str]:

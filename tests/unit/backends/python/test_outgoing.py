@@ -56,6 +56,36 @@ def test_a_call_with_nothing_said(calls):
     assert (request.parameters, request.ancestors, request.flow) == ({}, ("caller",), None)
 
 
+def shaped(*shape, name="X"):
+    return Tensor.from_numpy(name, np.zeros(shape, np.float32), owned=True)
+
+
+def signature(calls, *inputs, outputs=()):
+    return calls.begin(CallDescription("other", inputs, requested_outputs=outputs), KeptReplies()).signature
+
+
+def test_calls_of_the_same_form_have_the_same_signature(calls):
+    plain = signature(calls, shaped(1, 2))
+    assert plain == signature(calls, shaped(3, 2))
+    others = [
+        signature(calls, shaped(1, 3)),
+        signature(calls, shaped(1, 2, 1)),
+        signature(calls, shaped(1, 2, name="Z")),
+        signature(calls, shaped(1, 2), shaped(1, 2, name="Z")),
+        signature(calls, shaped(1, 2), outputs=("Y",)),
+    ]
+    assert len({plain, *others}) == 6
+    assert signature(calls, shaped()) == 0
+
+
+@pytest.mark.parametrize(
+    ("inputs", "batch_dim"), [([(3, 2), (3,)], 3), ([(3, 2), (2, 2)], -1), ([(), (2,)], -1), ([], -1)]
+)
+def test_the_batch_dim_is_the_first_one_where_all_share_it(calls, inputs, batch_dim):
+    tensors = [shaped(*shape, name=f"X{index}") for index, shape in enumerate(inputs)]
+    assert calls.begin(CallDescription("other", tensors), KeptReplies()).batch_dim == batch_dim
+
+
 def test_the_end_of_the_caller_cancels_what_is_under_way_and_refuses_more(calls, submitter):
     under_way, settled = [calls.begin(CallDescription("other", []), KeptReplies()) for _ in range(2)]
     settled.settle()
