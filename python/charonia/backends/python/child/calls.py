@@ -54,7 +54,12 @@ def call_async(request: InferenceRequest, decoupled: bool) -> Any:
     """`InferenceRequest.async_exec`: the call has begun when this returns its future."""
     import asyncio
 
-    loop = asyncio.get_running_loop()
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        raise TritonModelException(
+            "async_exec is for coroutines: write `async def execute` and await it, or call exec()"
+        ) from None
     _check(request)
     future = loop.create_future()
     begun: Any = _Stream(request) if decoupled else _Answer(request, blocks=False)

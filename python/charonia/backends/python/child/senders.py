@@ -96,7 +96,7 @@ class InferenceResponseSender:
     def _check_turn(self, response: InferenceResponse | None) -> None:
         plain = not self._runtime.decoupled
         if plain and response is not None and self._count:
-            raise _cannot("Non-decoupled model cannot send more than one response")
+            raise _cannot("Non-decoupled model cannot send more than one response", _MAKE_DECOUPLED)
         if plain and response is None and not self._count:
             raise _cannot("Non-decoupled model cannot send complete final before sending a response")
         if self._closed:
@@ -222,6 +222,9 @@ def _pruned(wanted: Sequence[str] | None, response: InferenceResponse | None) ->
     pruned = InferenceResponse(kept)
     pruned._parameters = response._parameters
     return pruned
+
+
+_MAKE_DECOUPLED = "for more, its configuration needs model_transaction_policy { decoupled: true }"
 
 
 def _cannot(reason: str, detail: str = "") -> TritonModelException:
