@@ -289,7 +289,7 @@ def test_a_request_that_came_from_the_server_is_not_executed_itself(runtime):
 
 
 def test_async_exec_needs_a_running_loop(request_):
-    with pytest.raises(RuntimeError, match="no running event loop"):
+    with pytest.raises(TritonModelException, match="async_exec is for coroutines: write `async def execute`"):
         request_.async_exec()
 
 
