@@ -60,6 +60,7 @@ class OpenRequests:
         self._freed = freed
         self._lock = threading.Lock()
         self._next = 0
+        self._lowest = 0  # no open request has a lower key; looked up seldom
         self._open: dict[int, OpenRequest] = {}  # in the order of their keys
         self._executing = range(0)
         self._gone: CharoniaError | None = None
@@ -179,9 +180,13 @@ class OpenRequests:
     def _free_keys(self, count: int) -> int:
         """The first of `count` keys in a row whose flags no open request has."""
         first = self._next
-        if not self._open or first + count - next(iter(self._open)) <= CANCEL_SLOTS:
+        if first + count - self._lowest <= CANCEL_SLOTS:
             return first
-        used = {key % CANCEL_SLOTS for key in list(self._open)}
+        keys = list(self._open)  # at once: requests end meanwhile
+        self._lowest = min(keys, default=first)
+        if first + count - self._lowest <= CANCEL_SLOTS:
+            return first
+        used = {key % CANCEL_SLOTS for key in keys}
         for first in range(self._next, self._next + CANCEL_SLOTS):
             if not any((first + index) % CANCEL_SLOTS in used for index in range(count)):
                 return first

@@ -1,6 +1,9 @@
 """The requests that a process has open: their keys and cancel flags, and rescheduling."""
 
+import sys
+import threading
 from collections import deque
+from queue import SimpleQueue
 
 import numpy as np
 import pytest
@@ -43,6 +46,32 @@ def test_a_long_lived_request_keeps_its_flag(opened):
     long_lived.requests[0].cancel()
     assert opened._flags[key % CANCEL_SLOTS] == 1
     assert sum(opened._flags) == 1
+
+
+def test_requests_may_end_while_others_begin(opened):
+    """They end on another thread, the oldest first or not."""
+    begun, failures = SimpleQueue(), []
+
+    def end():
+        while (key := begun.get()) is not None:
+            opened._end(key)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    ender = threading.Thread(target=end)
+    ender.start()
+    try:
+        batch = batch_of(1)
+        for _ in range(20000):
+            begun.put(opened.begin(batch))
+    except RuntimeError as error:
+        failures.append(error)
+    finally:
+        sys.setswitchinterval(interval)
+        begun.put(None)
+        ender.join()
+    assert failures == []
+    assert len(opened) == 0
 
 
 def test_more_open_requests_than_flags_are_refused(opened):
