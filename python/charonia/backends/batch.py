@@ -71,12 +71,11 @@ class ExecutingBatch:
                 return
         # Before the request is settled: outputs that can't be arranged must leave it to be failed.
         arranged = self._arranger.arrange(outputs, request.requested_outputs)
-        if final and not request.settle():
-            return
-        self._post(Reply(request, arranged, None, parameters, final))
+        if self._may_answer(request, final):
+            self._post(Reply(request, arranged, None, parameters, final))
 
     def end(self, request: InferRequest) -> None:
-        if request.settle():
+        if self._may_answer(request, final=True):
             self._post(Reply(request, has_response=False))
 
     def reschedule(self, request: InferRequest) -> None:
@@ -86,8 +85,14 @@ class ExecutingBatch:
         self._rescheduled.add(request)
 
     def fail(self, request: InferRequest, error: CharoniaError, final: bool = True) -> None:
-        if not final or request.settle():
+        if self._may_answer(request, final):
             self._post(Reply(request, error=error, final=final))
+
+    @staticmethod
+    def _may_answer(request: InferRequest, final: bool) -> bool:
+        """Nothing follows what settles the request. It keeps its turn until its answer has been sent: the next request
+        of the sequence, executed by another thread, must not be answered before."""
+        return request.settle(keeps_turn=True) if final else not request.settled
 
     def _post(self, reply: Reply) -> None:
         if not reply.request.is_padding:
@@ -95,12 +100,18 @@ class ExecutingBatch:
                 self._outbox.append(reply)
 
     def flush(self) -> None:
-        with self._sending:  # responses of one request must not overtake one another
-            self._send()
+        replies: list[Reply] = []
+        try:
+            with self._sending:  # responses of one request must not overtake one another
+                with self._lock:
+                    replies, self._outbox = self._outbox, []
+                self._send(replies)
+        finally:
+            for reply in replies:
+                if reply.final and reply.request.turn is not None:
+                    reply.request.turn.release()
 
-    def _send(self) -> None:
-        with self._lock:
-            replies, self._outbox = self._outbox, []
+    def _send(self, replies: Sequence[Reply]) -> None:
         try:
             if self._statistics is not None:
                 self._count(self._statistics, replies)

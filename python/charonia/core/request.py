@@ -88,7 +88,7 @@ class Turn(Protocol):
         """What the server keeps for the sequence between its requests; None where the model has no such state."""
 
     def release(self) -> None:
-        """The request is settled: the next one of the sequence may go. Called once, by `settle`."""
+        """The request is settled: the next one of the sequence may go. Called once, by `settle` or for its caller."""
 
     def reschedule(self, request: "InferRequest") -> None:
         """The request is not settled and takes another turn: it joins a later batch. The scheduler owns it again.
@@ -222,13 +222,17 @@ class InferRequest:
         self._cancel_listener: Callable[[], None] | None = None
         self._open = [True]
 
-    def settle(self) -> bool:
-        """Claim the right to send the final reply. True for exactly one caller; list.pop is atomic."""
+    def settle(self, *, keeps_turn: bool = False) -> bool:
+        """Claim the right to send the final reply. True for exactly one caller; list.pop is atomic.
+
+        Args:
+            keeps_turn: the caller releases the turn, once the reply has been sent.
+        """
         try:
             self._open.pop()
         except IndexError:
             return False
-        if self.turn is not None:
+        if self.turn is not None and not keeps_turn:
             self.turn.release()
         if self.admission is not None:
             self.admission.release()

@@ -6,8 +6,9 @@ import pytest
 from charonia.backends.arranging import OutputArranger
 from charonia.backends.batch import ExecutingBatch
 from charonia.config.io import OutputSpec
-from charonia.core.errors import BackendError, InvalidArgumentError
+from charonia.core.errors import BackendError, InvalidArgumentError, UnavailableError
 from charonia.core.log import SilentLog
+from charonia.core.request import refuse
 from charonia.core.tensor import Tensor
 from charonia.observe.first_response import FirstResponses
 from charonia.observe.statistics import ModelStatistics
@@ -54,6 +55,46 @@ def test_a_second_answer_is_ignored():
     batch.close(None, "m")
     assert channel.of(request).error is None
     assert (statistics.success.count, statistics.fail.count) == (1, 0)
+
+
+class Turn:
+    """Notes what had been sent when it was released."""
+
+    state = None
+
+    def __init__(self, channel):
+        self._channel = channel
+        self.sent = []
+
+    def release(self):
+        self.sent.append(len(self._channel.replies))
+
+
+@pytest.mark.parametrize("how", ["respond", "fail", "end"])
+def test_the_next_of_a_sequence_may_go_once_the_answer_has_been_sent(how):
+    batch, channel, _ = executing(1)
+    (request,) = batch.requests
+    request.turn = turn = Turn(channel)
+    batch.respond(request, output((1, 3)), final=False)
+    {
+        "respond": lambda: batch.respond(request, output((1, 3))),
+        "fail": lambda: batch.fail(request, BackendError("no")),
+        "end": lambda: batch.end(request),
+    }[how]()
+    assert turn.sent == []
+    batch.close(None, "m")
+    batch.flush()
+    assert turn.sent == [2]
+
+
+def test_nothing_follows_an_answer_that_was_given_elsewhere():
+    batch, channel, _ = executing(1)
+    (request,) = batch.requests
+    refuse(request, UnavailableError("it is over"))
+    batch.respond(request, output((1, 3)), final=False)
+    batch.fail(request, BackendError("late"), final=False)
+    batch.close(None, "m")
+    assert len(channel.replies) == 1
 
 
 def test_a_batch_that_is_held_is_left_to_the_backend():
