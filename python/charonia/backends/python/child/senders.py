@@ -146,7 +146,7 @@ def outcomes(
             f"execute returned {len(returned)} InferenceResponse objects for {len(requests)} InferenceRequest "
             "objects; it must return one for each, in the same order"
         )
-    # In place of `any` and `_is_rescheduled`: of every request of every plain model, so a call for each is worth sparing.
+    # Not by `_is_rescheduled`: every request of every plain model passes here, so a call for each is worth sparing.
     others = [
         request
         for request in requests
