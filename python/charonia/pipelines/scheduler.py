@@ -75,11 +75,12 @@ class EnsembleScheduler:
         request.queue_start_ns = now_ns
         plan = self._current().plan(request.requested_outputs)
         run = Run(request, plan, now_ns, Outlet(self._answer) if plan.region else None)
-        self._live.add(run)
         if request.correlation_id:
             self._sequences.join(run)
+        self._live.add(run)  # from now on `stop` may end it, which leaves its sequence
         if self._stopped:  # after `stop` has looked for what is live
             self._fail(run, self._unloaded(request))
+            return
         request.on_cancel(lambda: self._cancel(run))
         progress = Progress()
         try:

@@ -105,3 +105,22 @@ def test_the_order_holds_through_a_limit():
     assert len(ensemble.channel.replies) == 3
     for model in ("a", "b", "c"):
         assert [value_of(request) for request in ensemble.submitted if request.model_name == model] == [1, 2, 3]
+
+
+def test_a_stop_while_one_begins_fails_it_once_and_all_others():
+    ensemble = Ensemble(config_of(CHAIN))
+    earlier = ensemble.ask(IN=1, correlation_id=7)
+    sequences = ensemble.scheduler._sequences
+    join = sequences.join
+
+    def stop_and_join(run):
+        ensemble.scheduler.stop()
+        join(run)
+        ensemble.scheduler.stop()
+
+    sequences.join = stop_and_join
+    late = ensemble.ask(IN=2, correlation_id=8)
+    for request in (earlier, late):
+        assert ensemble.channel.error_of(request).endswith("model 'e' was unloaded")
+    assert (len(ensemble.channel.replies), entered(ensemble, "a")) == (2, [1])
+    assert not sequences._lanes
