@@ -7,11 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from charonia.core.request import Reply
-
-# Small responses come in bursts; a reader that wakes for each of them would cost more than they do.
-_ROOM = 64
-# Large ones must not wait by the dozen for a reader that is slow.
-_ROOM_BYTES = 8 << 20
+from charonia.core.room import Room
 
 
 class ReplyQueue:
@@ -19,20 +15,16 @@ class ReplyQueue:
 
     Args:
         on_reply: called after replies have come, by whoever sent them; must not block.
-        limit: how many replies may wait before there is no room; those that come all the same are kept too.
-        limit_bytes: how many bytes their outputs may have together before there is no room.
+        room: for how many there is room; those that come all the same are kept too.
     """
 
-    def __init__(
-        self, on_reply: Callable[[], None] = lambda: None, limit: int = _ROOM, limit_bytes: int = _ROOM_BYTES
-    ) -> None:
+    def __init__(self, on_reply: Callable[[], None] = lambda: None, room: Room | None = None) -> None:
         self._on_reply = on_reply
-        self._limit = limit
-        self._limit_bytes = limit_bytes
+        self._room = room or Room()
+        self.has_room = self._room.has_room
+        self.on_room = self._room.on_room
         self._changed = threading.Condition()
         self._replies: deque[Reply] = deque()
-        self._waiting_bytes = 0
-        self._listeners: list[Callable[[], None]] = []
         self._sleeper: tuple[asyncio.AbstractEventLoop, asyncio.Future[None]] | None = None
         self._closed = False
 
@@ -42,8 +34,9 @@ class ReplyQueue:
         with self._changed:
             if self._closed:
                 return
+            for reply in replies:
+                self._room.add(reply)
             self._replies.extend(replies)
-            self._waiting_bytes += sum(tensor.buffer.nbytes for reply in replies for tensor in reply.outputs)
             self._changed.notify_all()
             sleeper, self._sleeper = self._sleeper, None
         _wake(sleeper)
@@ -54,10 +47,7 @@ class ReplyQueue:
         with self._changed:
             taken = list(self._replies)
             self._replies.clear()
-            self._waiting_bytes = 0
-            listeners, self._listeners = self._listeners, []
-        for listener in listeners:
-            listener()
+        self._room.taken(len(taken))
         return taken
 
     def wait(self, timeout_s: float | None = None) -> list[Reply]:
@@ -86,17 +76,7 @@ class ReplyQueue:
             sleeper, self._sleeper = self._sleeper, None
         _wake(sleeper)
         self.take()
-
-    def has_room(self) -> bool:
-        return (len(self._replies) < self._limit and self._waiting_bytes < self._limit_bytes) or self._closed
-
-    def on_room(self, listener: Callable[[], None]) -> None:
-        with self._changed:
-            waits = not self.has_room()
-            if waits:
-                self._listeners.append(listener)
-        if not waits:
-            listener()
+        self._room.open()
 
 
 def _wake(sleeper: tuple[asyncio.AbstractEventLoop, asyncio.Future[None]] | None) -> None:

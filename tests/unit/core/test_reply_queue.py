@@ -8,6 +8,7 @@ import pytest
 
 from charonia.core.reply_queue import ReplyQueue
 from charonia.core.request import Reply
+from charonia.core.room import Room
 from charonia.core.tensor import Tensor
 from charonia.testing.requests import KeptReplies, make_request
 
@@ -46,7 +47,7 @@ def test_memory_that_is_given_is_not():
 
 @pytest.mark.parametrize(("limits", "length"), [({"limit": 2}, 1), ({"limit_bytes": 20}, 10)])
 def test_room_ends_with_replies_and_with_bytes(limits, length):
-    queue, heard = ReplyQueue(**limits), []
+    queue, heard = ReplyQueue(room=Room(**limits)), []
     queue.send([reply(1, length)])
     assert queue.has_room()
     queue.on_room(lambda: heard.append("at once"))
@@ -61,7 +62,7 @@ def test_room_ends_with_replies_and_with_bytes(limits, length):
 
 
 def test_after_the_end_there_is_always_room_and_nothing_is_kept():
-    queue, heard = ReplyQueue(limit=1), []
+    queue, heard = ReplyQueue(room=Room(limit=1)), []
     queue.send([reply(1)])
     queue.on_room(lambda: heard.append("room"))
     queue.close()

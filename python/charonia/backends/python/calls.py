@@ -1,6 +1,5 @@
 """Calls of other models that a model's process makes: its frames in, replies as frames out."""
 
-import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,15 +10,11 @@ from charonia.backends.python.child.columns import Packer
 from charonia.backends.python.child.errors import TritonError
 from charonia.backends.python.encoding import one_column
 from charonia.backends.python.outbox import Outbox
-from charonia.backends.python.outgoing import CallDescription, OutgoingCalls, call_failure
+from charonia.backends.python.outgoing import CallDescription, CallUnderWay, OutgoingCalls, call_failure
 from charonia.core.errors import UnavailableError
 from charonia.core.request import NO_PARAMETERS, InferRequest, Reply
 from charonia.core.tensor import Tensor
 
-# How many responses of one call the caller may leave untaken, and their bytes: small ones come in bursts, large ones
-# must not wait by the dozen.
-_ROOM = 64
-_ROOM_BYTES = 8 << 20
 _EARLY = 64
 
 
@@ -165,63 +160,18 @@ class ProcessCalls:
         return reply.final, None, dict(reply.parameters) or None, columns, packer.parts
 
 
-class _ProcessCall:
+class _ProcessCall(CallUnderWay):
     """The ReplyChannel and the Flow of one call. `prefers_host`: outputs on a device are copied to the host."""
 
     def __init__(self, calls: ProcessCalls, number: int, prefers_host: bool) -> None:
+        super().__init__()
         self._calls = calls
         self._number = number
         self._prefers_host = prefers_host
-        self._lock = threading.Lock()
-        self._untaken: deque[int] = deque()  # the bytes of each
-        self._untaken_bytes = 0
-        self._listeners: list[Callable[[], None]] = []
-        self._request: InferRequest | None = None
-        self._cancelled = False
-        self._ended = False
-
-    def begun(self, request: InferRequest) -> None:
-        with self._lock:
-            if not self._ended:
-                self._request = request
 
     def send(self, replies: Sequence[Reply]) -> None:
-        with self._lock:
-            for reply in replies:
-                nbytes = sum([tensor.buffer.nbytes for tensor in reply.outputs])
-                self._untaken.append(nbytes)
-                self._untaken_bytes += nbytes
-            if replies[-1].final:
-                self._ended, self._request = True, None  # the two refer to each other, and inputs are not small
+        for reply in replies:
+            self.add(reply)
+        if replies[-1].final:
+            self.ended()
         self._calls.deliver(self._number, replies, self._prefers_host)
-
-    def has_room(self) -> bool:
-        room = len(self._untaken) < _ROOM and self._untaken_bytes < _ROOM_BYTES
-        return room or self._cancelled
-
-    def on_room(self, listener: Callable[[], None]) -> None:
-        with self._lock:
-            waits = not self.has_room()
-            if waits:
-                self._listeners.append(listener)
-        if not waits:
-            listener()
-
-    def taken(self, count: int) -> None:
-        with self._lock:
-            for _ in range(min(count, len(self._untaken))):
-                self._untaken_bytes -= self._untaken.popleft()
-        self._tell()
-
-    def cancel(self) -> None:
-        self._cancelled = True
-        request = self._request
-        if request is not None:
-            request.cancel()
-        self._tell()
-
-    def _tell(self) -> None:
-        with self._lock:
-            listeners, self._listeners = (self._listeners, []) if self.has_room() else ([], self._listeners)
-        for listener in listeners:
-            listener()

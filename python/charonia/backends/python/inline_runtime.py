@@ -18,14 +18,10 @@ from charonia.backends.python.child.senders import InferenceResponseSender, drop
 from charonia.backends.python.encoding import callers_of
 from charonia.backends.python.events import ModelEvents
 from charonia.backends.python.inline_tensors import lend, take
-from charonia.backends.python.outgoing import CallDescription, OutgoingCalls, call_failure
+from charonia.backends.python.outgoing import CallDescription, CallUnderWay, OutgoingCalls, call_failure
 from charonia.core.errors import CharoniaError
 from charonia.core.request import NO_PARAMETERS, InferRequest, Reply
 
-# How many responses of one call may wait for the model that called, and their bytes. Small ones come in bursts; large
-# ones must not wait by the dozen.
-_CALL_ROOM = 64
-_CALL_ROOM_BYTES = 8 << 20
 # On an event loop others wait too, so there the wait for a slow reader has an end.
 _LOOP_WAIT_S = 10.0
 
@@ -153,70 +149,24 @@ class InlineRuntime:
         self._events.close()
 
 
-class _InlineCall:
+class _InlineCall(CallUnderWay):
     """A call to another model: its ReplyChannel and Flow for the server, its OutgoingCall for the model."""
 
     def __init__(self, sink: ResponseSink, prefers_host: bool) -> None:
+        super().__init__()
         self._sink: Callable[[InferenceResponse | None, bool], None] = sink
         self._prefers_host = prefers_host
-        self._lock = threading.Lock()
-        self._waiting: deque[int] = deque()  # the bytes of each response that the model has not taken
-        self._waiting_bytes = 0
-        self._listeners: list[Callable[[], None]] = []
-        self._request: InferRequest | None = None
-        self._cancelled = False
-        self._ended = False
-
-    def begun(self, request: InferRequest) -> None:
-        with self._lock:
-            if not self._ended:
-                self._request = request
 
     def send(self, replies: Sequence[Reply]) -> None:
         for reply in replies:
-            nbytes = sum([tensor.buffer.nbytes for tensor in reply.outputs])
-            with self._lock:
-                self._waiting.append(nbytes)
-                self._waiting_bytes += nbytes
+            self.add(reply)
             self._sink(_response(reply, self._prefers_host), reply.final)
         if replies[-1].final:
-            with self._lock:
-                self._ended, self._request = True, None
+            self.ended()
             self._sink = _nobody  # as the request, it refers to this call: tensors must go when the model drops them
-
-    def has_room(self) -> bool:
-        room = len(self._waiting) < _CALL_ROOM and self._waiting_bytes < _CALL_ROOM_BYTES
-        return room or self._cancelled
-
-    def on_room(self, listener: Callable[[], None]) -> None:
-        with self._lock:
-            waits = not self.has_room()
-            if waits:
-                self._listeners.append(listener)
-        if not waits:
-            listener()
 
     def attend(self, is_done: Callable[[], bool]) -> None:
         """There is nothing to read."""
-
-    def taken(self, count: int) -> None:
-        with self._lock:
-            for _ in range(count):
-                self._waiting_bytes -= self._waiting.popleft()
-        self._tell()
-
-    def cancel(self) -> None:
-        self._cancelled = True
-        request = self._request
-        if request is not None:
-            request.cancel()
-        self._tell()
-
-    def _tell(self) -> None:
-        with self._lock:
-            listeners, self._listeners = (self._listeners, []) if self.has_room() else ([], self._listeners)
-        for listener in listeners:
-            listener()
 
 
 def _nobody(response: InferenceResponse | None, final: bool) -> None:

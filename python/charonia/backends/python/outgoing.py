@@ -18,6 +18,7 @@ from charonia.core.request import (
     ReplyChannel,
     refuse,
 )
+from charonia.core.room import Room
 from charonia.core.tensor import Tensor
 
 
@@ -120,6 +121,35 @@ class OutgoingCalls:
             flow=flow,
             ancestors=(*description.ancestors, self._model),
         )
+
+
+class CallUnderWay(Room):
+    """One call from its beginning to its last reply, and its Flow; what takes the replies derives from it.
+
+    It knows its request only in between: the two refer to each other, and inputs are not small.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._request: InferRequest | None = None
+        self._ended = False
+
+    def begun(self, request: InferRequest) -> None:
+        with self._lock:
+            if not self._ended:
+                self._request = request
+
+    def ended(self) -> None:
+        """Its last reply has come."""
+        with self._lock:
+            self._ended, self._request = True, None
+
+    def cancel(self) -> None:
+        """Nobody wants its responses any more."""
+        request = self._request
+        if request is not None:
+            request.cancel()
+        self.open()  # last: whoever waited for room finds the request cancelled
 
 
 def _signature(inputs: Mapping[str, Tensor], requested_outputs: tuple[str, ...]) -> tuple[Hashable, int]:
