@@ -35,6 +35,7 @@ impl Published {
         Self { live, ready, asks: false, models }
     }
 
+    #[must_use]
     pub fn asking(self, asks: bool) -> Self {
         Self { asks, ..self }
     }
