@@ -274,6 +274,8 @@ class Server:
         self.control.close()
         if unloaded:
             self._inspection.registry.close()
+        else:
+            self._inspection.registry.kill()
         return in_time and unloaded and flushed
 
     @property

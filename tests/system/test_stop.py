@@ -190,7 +190,8 @@ class TritonPythonModel:
 """
 
 
-def test_the_process_of_a_stuck_model_ends_with_the_server(serve, repository):
+@pytest.mark.parametrize("stopped", [False, True], ids=["it sleeps", "it is stopped"])
+def test_the_process_of_a_stuck_model_ends_with_the_server(serve, repository, stopped):
     repository.add("stuck")
     config = repository.path / "stuck" / "config.pbtxt"
     config.write_text(config.read_text().replace("identity", "python"))
@@ -199,6 +200,8 @@ def test_the_process_of_a_stuck_model_ends_with_the_server(serve, repository):
     idle = {"inputs": [{**BODY["inputs"][0], "data": [0.0]}]}
     child = psutil.Process(int(server.ask("POST", "/v2/models/stuck/infer", idle).json()["outputs"][0]["data"][0]))
     request = InFlight(server, "stuck")
+    if stopped:  # then nothing in it can notice that the server has gone
+        child.suspend()
     server.signal()
     assert server.exit_code() == 1
     assert request.result() != 200

@@ -226,3 +226,11 @@ class Backend(Protocol):
         """Load one model version. Raises CharoniaError with the reason."""
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class ProcessOwner(Protocol):
+    """A backend whose models run in processes of their own."""
+
+    def kill(self) -> None:
+        """End all of them at once: the server leaves, and some model did not end in time."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from importlib import metadata
 from pathlib import Path
 
-from charonia.backends.base import Backend
+from charonia.backends.base import Backend, ProcessOwner
 from charonia.backends.identity import IdentityBackend
 from charonia.backends.not_installed import not_installed
 from charonia.backends.onnxruntime import OnnxRuntimeBackend
@@ -75,6 +75,14 @@ class BackendRegistry:
             backends, self._made = list(self._made.values()), {}
         for backend in backends:
             backend.close()
+
+    def kill(self) -> None:
+        """Leave no process behind, where models did not end in time. Nothing else is freed."""
+        with self._lock:
+            backends = list(self._made.values())
+        for backend in backends:
+            if isinstance(backend, ProcessOwner):
+                backend.kill()
 
     def _make(self, name: str) -> Backend:
         try:

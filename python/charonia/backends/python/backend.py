@@ -122,6 +122,14 @@ class PythonBackend:
             supervisor.close()
         self._environments.close()
 
+    def kill(self) -> None:
+        """See `ProcessOwner`."""
+        with self._lock:
+            models = list(self._models)
+        for model in models:
+            model.kill()
+        self._warm.close()
+
     def _complete_isolated(self, context: ModelContext, files: ModelFiles, config_json: str) -> str:
         instances = sum(group.count for group in context.config.instance_group)
         threads = threads_per_instance(available_cores(), instances)
@@ -201,15 +209,19 @@ class PythonModel:
 
     def close(self) -> None:
         """Processes that still run (stuck, or still starting) are killed."""
+        self.kill()
+        self._warm.drop(self._files)
+        if self._inline is not None:
+            self._inline.close()
+        self._forget(self)
+
+    def kill(self) -> None:
+        """End its processes; its requests fail, and none begins again."""
         with self._lock:
             self._closed = True
             instances = list(self._instances)
         for instance in instances:
             instance.abort()
-        self._warm.drop(self._files)
-        if self._inline is not None:
-            self._inline.close()
-        self._forget(self)
 
     def _create_inline(self, spec: InstanceSpec, program: InlineProgram) -> InlineInstance:
         context = self._context
