@@ -5,8 +5,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from charonia.backends.base import BackendInstance, InstanceSpec
+from charonia.config.steps import steps_of
 from charonia.core.errors import CharoniaError, UnsupportedError
-from charonia.core.request import ANY_VERSION
 from charonia.engine.model import ModelServices, ModelVersion
 from charonia.pipelines.graph import StepModel
 from charonia.pipelines.scheduler import EnsembleScheduler
@@ -44,8 +44,7 @@ class EnsembleVersion(ModelVersion):
 
     @property
     def needs(self) -> Sequence[tuple[str, int]]:
-        steps = self.config.ensemble_scheduling.step
-        return [(step.model_name, step.model_version if step.model_version > 0 else ANY_VERSION) for step in steps]
+        return steps_of(self.config)
 
     @property
     def route(self) -> int:

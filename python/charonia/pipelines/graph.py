@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from charonia.config.io import Dims, InputSpec, OutputSpec, io_specs
+from charonia.config.steps import steps_of, version_of
 from charonia.core.errors import CharoniaError, NotFoundError
 from charonia.core.request import ANY_VERSION
 from charonia.core.reshape import Reshape
@@ -252,7 +253,7 @@ class Graph:
         return StepPlan(
             index,
             step.model_name,
-            step.model_version if step.model_version > 0 else ANY_VERSION,
+            version_of(step),
             tuple(self._feed(index, name, tensor) for name, tensor in sorted(step.input_map.items())),
             targets,
             tuple(name for name, _ in targets),
@@ -278,11 +279,11 @@ class Graph:
 
 def models_of_steps(config: "ModelConfig", models: StepModels) -> list[StepModel | None]:
     """The models of the steps, in their order; None for one that does not serve now."""
-    return [_found(models, step) for step in config.ensemble_scheduling.step]
+    return [_found(models, *step) for step in steps_of(config)]
 
 
-def _found(models: StepModels, step: "Step") -> StepModel | None:
+def _found(models: StepModels, name: str, version: int) -> StepModel | None:
     try:
-        return models.find(step.model_name, step.model_version if step.model_version > 0 else ANY_VERSION)
+        return models.find(name, version)
     except CharoniaError:
         return None

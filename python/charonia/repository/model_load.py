@@ -11,6 +11,7 @@ from charonia.backends.warmup import WarmupSample, warm_up, warmup_samples
 from charonia.config.announce import log_completed
 from charonia.config.findings import Finding
 from charonia.config.model_config import LoadedConfig, finish_config
+from charonia.config.steps import step_names
 from charonia.core.errors import CharoniaError
 from charonia.core.log import Log
 from charonia.core.protocols import Bell
@@ -29,7 +30,6 @@ from charonia.repository.labels import read_labels
 from charonia.repository.plans import Change
 from charonia.repository.scan import FoundModel
 from charonia.repository.source import ModelSource, change_between, with_new_instances
-from charonia.repository.steps import step_names
 from charonia.repository.turns import Turn
 from charonia.scheduling.bell import ConditionBell
 from charonia.scheduling.state import state_store

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from charonia.config.model_config import LoadedConfig
 from charonia.config.report import Report
+from charonia.config.steps import step_names, steps_of
 from charonia.config.validate_steps import StepModel, check_steps_with_models, is_decoupled
-from charonia.core.request import ANY_VERSION
 from charonia.engine.model import ModelVersion
 from charonia.repository.directory import Directory
 from charonia.repository.labels import read_labels
@@ -17,20 +17,6 @@ if TYPE_CHECKING:
     from charonia.config.schema import ModelConfig
 
 Models = Directory[ModelVersion]
-Step = tuple[str, int]
-"""The model of a step, and its version or ANY_VERSION."""
-
-
-def steps_of(config: "ModelConfig") -> tuple[Step, ...]:
-    """The steps in the order in which they are written; () for a model that is no ensemble."""
-    return tuple(
-        (step.model_name, step.model_version if step.model_version > 0 else ANY_VERSION)
-        for step in config.ensemble_scheduling.step
-    )
-
-
-def step_names(config: "ModelConfig") -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name for name, _ in steps_of(config)))
 
 
 def fitted(loaded: LoadedConfig, models: Models) -> LoadedConfig:

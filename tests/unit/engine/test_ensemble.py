@@ -43,7 +43,7 @@ SIDE_BY_SIDE = "a: IN>IN -> OUT>x\nb: IN>IN -> OUT>y\nc: IN>x, IN1>y -> OUT>OUT"
 
 
 def test_it_needs_its_steps():
-    assert version(CHAIN).needs == [("a", -1), ("b", 3)]
+    assert version(CHAIN).needs == (("a", -1), ("b", 3))
 
 
 @pytest.mark.parametrize(
