@@ -1,4 +1,4 @@
-"""The bytes of a tensor whose data a model's folder gives: zeros, or a file. For warm-up samples and initial states."""
+"""Tensor data that no client has sent: zeros, or a file of the model's folder. For warm-up, states and padding."""
 
 import os
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from pathlib import Path
 from charonia.core.datatypes import BYTES, DATATYPES
 from charonia.core.errors import InvalidArgumentError
 from charonia.core.files import read_regular
-from charonia.core.tensor import split_bytes
+from charonia.core.tensor import HostBuffer, Tensor, split_bytes
 
 _EMPTY_STRING_BYTES = 4
 
@@ -30,6 +30,12 @@ def zero_data(who: str, datatype: str, dims: Sequence[int]) -> bytes:
     except (MemoryError, OverflowError):
         message = f"{who} has dims {list(dims)}: these are {size} bytes, more than there is memory for"
         raise InvalidArgumentError(f"{message}; write smaller dims") from None
+
+
+def zeros_like(tensor: Tensor) -> Tensor:
+    """Zeros, or empty strings, in the place of a tensor that fits the memory as well."""
+    data = bytes(nbytes_of(tensor.datatype, prod(tensor.shape)))
+    return Tensor(tensor.name, tensor.datatype, tensor.shape, HostBuffer(data, len(data), owned=True))
 
 
 def nbytes_of(datatype: str, elements: int) -> int:

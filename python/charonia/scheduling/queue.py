@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from charonia.core.errors import QueueFullError
+from charonia.core.errors import QueueFullError, UnavailableError
 from charonia.core.request import InferRequest, Queue
 from charonia.core.text import shown
 
@@ -219,3 +219,13 @@ class RequestQueue:
 def request_prefix(request: InferRequest) -> str:
     """How messages about one request begin, so that a client finds it again."""
     return f"[request id: {shown(request.id) or '<id_unknown>'}] "
+
+
+def unloading(request: InferRequest) -> UnavailableError:
+    """What a request hears that comes too late."""
+    return UnavailableError(f"{request_prefix(request)}model '{request.model_name}' is being unloaded")
+
+
+def unloaded(request: InferRequest) -> UnavailableError:
+    """What a request hears that waited until its model was gone."""
+    return UnavailableError(f"{request_prefix(request)}model '{request.model_name}' was unloaded")

@@ -5,11 +5,11 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 
 from charonia.core.clock import Clock
-from charonia.core.errors import CancelledError, CharoniaError, QueueTimeoutError, UnavailableError
+from charonia.core.errors import CancelledError, CharoniaError, QueueTimeoutError
 from charonia.core.protocols import Bell, Submitter
 from charonia.core.request import InferRequest, refuse
 from charonia.scheduling.forming import NOTHING, BatchRule, Decision
-from charonia.scheduling.queue import ONE_LEVEL, PriorityLevels, RequestQueue, request_prefix
+from charonia.scheduling.queue import ONE_LEVEL, PriorityLevels, RequestQueue, request_prefix, unloaded, unloading
 from charonia.scheduling.timer import Timer
 
 Refused = Callable[[InferRequest, CharoniaError], None]
@@ -118,7 +118,7 @@ class QueuedScheduler:
 
     def _push(self, request: InferRequest, now_ns: int) -> None:
         if self._stopped:
-            raise UnavailableError(f"{request_prefix(request)}model '{request.model_name}' is being unloaded")
+            raise unloading(request)
         self._queue.push(request, now_ns)
 
     def _claim_idle(self, request: InferRequest) -> bool:
@@ -254,9 +254,7 @@ class QueuedScheduler:
             self._queue.take(waiting)
             idle = self._idle
         for request in waiting:
-            self._refuse(
-                request, UnavailableError(f"{request_prefix(request)}model '{request.model_name}' was unloaded")
-            )
+            self._refuse(request, unloaded(request))
         # One for each instance inside a wait: those that are busy look at the flag first.
         self._bell.ring(idle)
         self._timer.forget(self._on_deadline)

@@ -1,8 +1,8 @@
 """The scheduler for models with sequences.
 
-One request of a sequence is executed at a time; the next may go when it is settled. Which instance and slot a sequence
-has is decided in `sequence_table.py`; how batches are formed from the sequences of one instance is the business of its
-lane (`sequence_direct.py`, `sequence_oldest.py`).
+One request of a sequence is executed at a time; the next may go when its answer has been sent. Which instance and slot
+a sequence has is decided in `sequence_table.py`; how batches are formed from the sequences of one instance is the
+business of its lane (`sequence_direct.py`, `sequence_oldest.py`).
 """
 
 import threading
@@ -13,11 +13,12 @@ from charonia.core.clock import Clock
 from charonia.core.protocols import Bell
 from charonia.core.request import InferRequest, not_iterative, refuse
 from charonia.scheduling.forming import NOTHING, Decision
+from charonia.scheduling.queue import unloading
 from charonia.scheduling.queued import END_OF_TIME_NS, Refused
 from charonia.scheduling.sequence_gate import StartGate
 from charonia.scheduling.sequence_lane import NewLane
 from charonia.scheduling.sequence_line import LiveSequence
-from charonia.scheduling.sequence_rules import check_request, unloading
+from charonia.scheduling.sequence_rules import check_request
 from charonia.scheduling.sequence_table import SequencePlan, SequenceTable
 from charonia.scheduling.timer import Timer
 

@@ -2,17 +2,15 @@
 
 import threading
 from collections.abc import Sequence
-from math import ceil, prod
+from math import ceil
 
-from charonia.core.datatypes import BYTES, DATATYPES
+from charonia.core.given_data import zeros_like
 from charonia.core.request import InferRequest, Reply
-from charonia.core.tensor import HostBuffer, Tensor
+from charonia.core.tensor import Tensor
 from charonia.scheduling.forming import NOTHING, Decision
 from charonia.scheduling.sequence_controls import SequenceControls
 from charonia.scheduling.sequence_lane import Lane
 from charonia.scheduling.sequence_line import LiveSequence
-
-_EMPTY_STRING = bytes(4)
 
 
 class DirectLane(Lane):
@@ -95,7 +93,7 @@ class _Padding:
 
     def make(self) -> InferRequest:
         if not self._inputs:
-            self._inputs = {name: _zeros(tensor) for name, tensor in self._like.inputs.items()}
+            self._inputs = {name: zeros_like(tensor) for name, tensor in self._like.inputs.items()}
             if self._state is not None:
                 self._inputs.update(self._state.padding())
         like = self._like
@@ -116,9 +114,3 @@ class _Nobody:
 
 
 _NOBODY = _Nobody()
-
-
-def _zeros(tensor: Tensor) -> Tensor:
-    item_bytes = len(_EMPTY_STRING) if tensor.datatype == BYTES else DATATYPES[tensor.datatype].item_size_bytes
-    data = bytes(prod(tensor.shape) * item_bytes)
-    return Tensor(tensor.name, tensor.datatype, tensor.shape, HostBuffer(data, len(data), owned=True))

@@ -57,13 +57,5 @@ def instance_died(request: InferRequest) -> CharoniaError:
     )
 
 
-def unloading(request: InferRequest) -> CharoniaError:
-    return UnavailableError(f"{request_prefix(request)}model '{request.model_name}' is being unloaded")
-
-
-def unloaded(request: InferRequest) -> CharoniaError:
-    return UnavailableError(f"{request_prefix(request)}model '{request.model_name}' was unloaded")
-
-
 def _sequence(request: InferRequest) -> str:
     return f"sequence {shown(str(request.correlation_id))}"

@@ -11,12 +11,13 @@ from itertools import count
 from charonia.core.datatypes import BYTES
 from charonia.core.errors import CharoniaError
 from charonia.core.request import SEQUENCE_END, SEQUENCE_START, InferRequest
+from charonia.scheduling.queue import unloaded
 from charonia.scheduling.sequence_backlog import Backlog
 from charonia.scheduling.sequence_controls import SequenceControls
 from charonia.scheduling.sequence_idle import IdleSequences
 from charonia.scheduling.sequence_lane import Lane
 from charonia.scheduling.sequence_line import LiveSequence, SequenceOwner
-from charonia.scheduling.sequence_rules import cancelled, expired, instance_died, not_started, unloaded
+from charonia.scheduling.sequence_rules import cancelled, expired, instance_died, not_started
 from charonia.scheduling.state import StateStore
 
 IDLE, CANCELLED = "idle", "cancelled"

@@ -13,7 +13,7 @@ import numpy as np
 
 from charonia.config.io import Dims, wire_name
 from charonia.core.errors import BackendError
-from charonia.core.given_data import file_data, zero_data
+from charonia.core.given_data import file_data, zero_data, zeros_like
 from charonia.core.tensor import Buffer, HostBuffer, Tensor
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class SequenceState:
 
     def padding(self) -> Mapping[str, Tensor]:
         """Zeros of the same shapes: inputs of what stands for an empty slot beside this sequence."""
-        return {name: _zeros(tensor) for name, tensor in self._tensors.items()}
+        return {name: zeros_like(tensor) for name, tensor in self._tensors.items()}
 
     @property
     def shapes(self) -> tuple[Dims, ...]:
@@ -146,16 +146,8 @@ def initial_state(config: "ModelConfig", state: "State", model_dir: Path) -> Ten
         data = file_data(who, model_dir / INITIAL_STATE_FOLDER, given.data_file, datatype, dims)
     else:
         data = zero_data(who, datatype, dims)
-    return _tensor(state.input_name, datatype, (1, *dims) if config.max_batch_size > 0 else dims, data)
-
-
-def _tensor(name: str, datatype: str, shape: Dims, data: bytes) -> Tensor:
-    return Tensor(name, datatype, shape, HostBuffer(data, len(data), owned=True))
-
-
-def _zeros(tensor: Tensor) -> Tensor:
-    data = zero_data(f"state '{tensor.name}'", tensor.datatype, tensor.shape)
-    return _tensor(tensor.name, tensor.datatype, tensor.shape, data)
+    shape = (1, *dims) if config.max_batch_size > 0 else dims
+    return Tensor(state.input_name, datatype, shape, HostBuffer(data, len(data), owned=True))
 
 
 def _kept(name: str, tensor: Tensor) -> Tensor:
