@@ -15,7 +15,7 @@ from charonia.frontend.control.body import kind_of
 from charonia.frontend.generate.values import Members, Token, check_text, described, tensor_of
 
 MAX_VALUES = 1_000_000
-"""Values in a body. Reading so many takes the event loop about 0.1 s; what has more is better sent by infer."""
+"""Values in a body. Reading so many takes a thread about 0.1 s; what has more is better sent by infer."""
 
 _NESTED = "parameters"
 _MIN_INT, _MAX_INT = -(1 << 63), (1 << 64) - 1
