@@ -10,8 +10,7 @@ from charonia.backends.python.child.columns import Packer
 from charonia.backends.python.child.errors import TritonError
 from charonia.backends.python.encoding import one_column
 from charonia.backends.python.outbox import Outbox
-from charonia.backends.python.outgoing import CallDescription, CallUnderWay, OutgoingCalls, call_failure
-from charonia.core.errors import UnavailableError
+from charonia.backends.python.outgoing import CallDescription, CallUnderWay, OutgoingCalls, call_failure, lost
 from charonia.core.request import NO_PARAMETERS, InferRequest, Reply
 from charonia.core.tensor import Tensor
 
@@ -153,10 +152,9 @@ class ProcessCalls:
         packer = Packer(self._replies)
         try:
             columns = [one_column(packer, tensor, prefers_host) for tensor in reply.outputs]
-        except OSError as error:
+        except Exception as error:  # also a device's: the caller must not wait for ever
             packer.undo()
-            known = UnavailableError(f"no shared memory for the outputs of model '{reply.request.model_name}': {error}")
-            return reply.final, call_failure(Reply(reply.request, error=known)), None, None, ()
+            return reply.final, call_failure(lost(reply, error)), None, None, ()
         return reply.final, None, dict(reply.parameters) or None, columns, packer.parts
 
 

@@ -18,7 +18,7 @@ from charonia.backends.python.child.senders import InferenceResponseSender, drop
 from charonia.backends.python.encoding import callers_of
 from charonia.backends.python.events import ModelEvents
 from charonia.backends.python.inline_tensors import lend, take
-from charonia.backends.python.outgoing import CallDescription, CallUnderWay, OutgoingCalls, call_failure
+from charonia.backends.python.outgoing import CallDescription, CallUnderWay, OutgoingCalls, call_failure, lost
 from charonia.core.errors import CharoniaError
 from charonia.core.request import NO_PARAMETERS, InferRequest, Reply
 
@@ -175,13 +175,20 @@ def _nobody(response: InferenceResponse | None, final: bool) -> None:
 
 def _response(reply: Reply, prefers_host: bool) -> InferenceResponse | None:
     if reply.error is not None or not (reply.has_response or reply.request.takes_stream):
-        code, text = call_failure(reply)
-        return InferenceResponse([], TritonError(text, code))
+        return _failed(reply)
     if not reply.has_response:
         return None
-    response = InferenceResponse([lend(tensor, prefers_host) for tensor in reply.outputs])
+    try:
+        response = InferenceResponse([lend(tensor, prefers_host) for tensor in reply.outputs])
+    except Exception as error:  # a device's, or no memory: the caller must not wait for ever
+        return _failed(lost(reply, error))
     response._parameters = dict(reply.parameters) or None
     return response
+
+
+def _failed(reply: Reply) -> InferenceResponse:
+    code, text = call_failure(reply)
+    return InferenceResponse([], TritonError(text, code))
 
 
 def new_runtime(context: ModelContext, model_dir: str, events: ModelEvents) -> InlineRuntime:

@@ -161,6 +161,17 @@ def _signature(inputs: Mapping[str, Tensor], requested_outputs: tuple[str, ...])
     return (requested_outputs, *forms), first_dims.pop() if len(first_dims) == 1 else -1
 
 
+def lost(reply: Reply, error: Exception) -> Reply:
+    """What the caller gets instead of a response that can't be handed on."""
+    name = reply.request.model_name
+    if isinstance(error, OSError):
+        known: CharoniaError = UnavailableError(f"no shared memory for the outputs of model '{name}': {error}")
+    else:
+        text = f"the outputs of model '{name}' can't be handed on: {type(error).__name__}: {error}"
+        known = BackendError(text)
+    return Reply(reply.request, error=known, final=reply.final)
+
+
 def call_failure(reply: Reply) -> tuple[int, str]:
     """The error of a call as the caller gets it: the code of a `TritonError`, and the text."""
     error = reply.error or _no_response(reply.request)

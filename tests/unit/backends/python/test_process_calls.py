@@ -8,6 +8,7 @@ import pytest
 from charonia.backends.base import ServerFacts
 from charonia.backends.python.calls import ProcessCalls
 from charonia.backends.python.child import wire
+from charonia.backends.python.child.devices import DeviceError
 from charonia.backends.python.outgoing import OutgoingCalls
 from charonia.core.errors import UnavailableError
 from charonia.core.request import Reply
@@ -263,6 +264,46 @@ class TritonPythonModel:
     reply(request, error=UnavailableError("not today"))
     thread.join(PATIENCE_S)
     assert "not today" in str(batch.error())
+
+
+class BrokenMemory:
+    """A DeviceBuffer that nobody can read."""
+
+    device, nbytes, owned, address = "gpu:0", 4, True, 0
+
+    def host(self):
+        raise DeviceError("the device has fallen off the bus")
+
+    def handle(self):
+        return None
+
+
+@pytest.mark.parametrize("final", [True, False])
+def test_outputs_that_can_not_be_read_are_an_error_response(caller, others, form, final):
+    code = """
+class TritonPythonModel:
+    def execute(self, requests):
+        call = pb_utils.InferenceRequest(
+            model_name="other",
+            requested_output_names=["Y"],
+            inputs=requests[0].inputs(),
+            preferred_memory=pb_utils.PreferredMemory(pb_utils.TRITONSERVER_MEMORY_CPU),
+        )
+        texts = [each.error().message() for each in call.exec(decoupled=True) if each.has_error()]
+        return [pb_utils.InferenceResponse(error=pb_utils.TritonError("|".join(texts)))]
+"""
+    served = caller(code, form=form)
+    batch = make_batch(row(1))
+    thread = running(served, batch)
+    (request,) = others.take()
+    if final:
+        request.settle()
+    request.channel.send([Reply(request, [Tensor("Y", "FP32", (1,), BrokenMemory())], final=final)])
+    if not final:
+        reply(request, has_response=False)
+    thread.join(PATIENCE_S)
+    told = "the outputs of model 'other' can't be handed on: DeviceError: the device has fallen off the bus"
+    assert str(batch.error()).endswith(told)
 
 
 def test_inputs_that_are_passed_on_stay_where_they_are(caller, others):
