@@ -19,7 +19,8 @@ from charonia.core.clock import MonotonicClock
 from charonia.core.protocols import Bell
 from charonia.engine.engine import Engine
 from charonia.engine.inproc import InprocClient
-from charonia.engine.model import ModelServices, ModelVersion
+from charonia.engine.model import ModelVersion
+from charonia.engine.services import ModelServices
 from charonia.logs import open_log
 from charonia.metering import measures_gpus, open_metrics
 from charonia.observe.log import ServerLog

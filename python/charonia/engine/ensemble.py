@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from charonia.backends.base import BackendInstance, InstanceSpec
 from charonia.config.steps import steps_of
 from charonia.core.errors import CharoniaError, UnsupportedError
-from charonia.engine.model import ModelServices, ModelVersion
+from charonia.engine.model import ModelVersion
+from charonia.engine.services import ModelServices
 from charonia.pipelines.graph import StepModel
 from charonia.pipelines.scheduler import EnsembleScheduler
 from charonia.scheduling.base import Scheduler

@@ -3,30 +3,25 @@
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from charonia.backends.arranging import OutputArranger
-from charonia.backends.base import BackendInstance, BackendModel, InstanceSpec, MortalInstance, SequenceListener
+from charonia.backends.base import BackendModel, InstanceSpec, MortalInstance, SequenceListener
 from charonia.backends.instance import InstanceRunner
 from charonia.config.io import io_specs
-from charonia.core.clock import Clock
 from charonia.core.errors import CharoniaError, InvalidArgumentError, UnavailableError
-from charonia.core.log import Log, SilentLog
-from charonia.core.protocols import Bell, OnDeath, Submitter
+from charonia.core.protocols import Bell
 from charonia.core.readiness import TellsReadiness
 from charonia.core.request import InferRequest, refuse
 from charonia.engine.checks import RequestCheck
-from charonia.observe.metrics_config import MetricsOptions
+from charonia.engine.creation import create_all
+from charonia.engine.services import ModelServices
 from charonia.observe.statistics import ModelStatistics, new_statistics
-from charonia.pipelines.graph import NoModels, StepModels
 from charonia.scheduling.base import Scheduler, SequenceEnder
-from charonia.scheduling.build import NO_AIDS, SchedulingAids, build_scheduler
-from charonia.scheduling.errands import Errands
+from charonia.scheduling.build import build_scheduler
 from charonia.scheduling.ordering import ReplyOrder
 from charonia.scheduling.queued import QueuedScheduler
 from charonia.scheduling.state import StateStore
-from charonia.scheduling.timer import Timer
 
 if TYPE_CHECKING:
     from charonia.config.schema import ModelConfig
@@ -34,32 +29,6 @@ if TYPE_CHECKING:
 
 class RetiredError(UnavailableError):
     """The version that was found has been replaced or is being unloaded."""
-
-
-@dataclass(frozen=True, slots=True)
-class ModelServices:
-    """What every model of a server shares.
-
-    Attributes:
-        aids: what test suites steer.
-        metrics: which latencies are counted.
-        gpu_uuids: by device ("gpu:0"), of the GPUs whose instances count by themselves.
-        stopping: set once the server stops; what takes long looks at it.
-        directory: gives the models that serve now, for those that are made of others.
-        errands: where threads do what they have taken upon them for other models.
-    """
-
-    clock: Clock
-    timer: Timer
-    submitter: Submitter
-    on_death: OnDeath
-    aids: SchedulingAids = NO_AIDS
-    log: Log = field(default_factory=SilentLog)
-    metrics: MetricsOptions = field(default_factory=MetricsOptions)
-    gpu_uuids: Mapping[str, str] = field(default_factory=dict)
-    stopping: threading.Event = field(default_factory=threading.Event)
-    directory: Callable[[], StepModels] = NoModels
-    errands: Errands = field(default_factory=Errands)
 
 
 class ModelVersion:
@@ -381,29 +350,3 @@ class ModelVersion:
         if isinstance(error, InvalidArgumentError):
             return  # A wrong request is the client's failure: Triton does not count it either.
         self.statistics.record_failure(request, error.failure_reason, self._services.clock.now_ns())
-
-
-def create_all(model: BackendModel, specs: Sequence[InstanceSpec]) -> list[BackendInstance]:
-    """Make the instances side by side; if one fails, close the others and raise its error."""
-    made: list[BackendInstance | None] = [None] * len(specs)
-    errors: list[Exception] = []
-
-    def create(index: int) -> None:
-        try:
-            made[index] = model.create_instance(specs[index])
-        except Exception as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=create, args=(index,)) for index in range(1, len(specs))]
-    for thread in threads:
-        thread.start()
-    if specs:
-        create(0)
-    for thread in threads:
-        thread.join()
-    complete = [instance for instance in made if instance is not None]
-    if errors:
-        for instance in complete:
-            instance.close()
-        raise errors[0]
-    return complete

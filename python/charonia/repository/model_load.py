@@ -15,7 +15,8 @@ from charonia.config.steps import step_names
 from charonia.core.errors import CharoniaError
 from charonia.core.log import Log
 from charonia.core.protocols import Bell
-from charonia.engine.model import ModelServices, ModelVersion
+from charonia.engine.model import ModelVersion
+from charonia.engine.services import ModelServices
 from charonia.engine.update import InstanceUpdate
 from charonia.repository.calls import ModelCalls
 from charonia.repository.directory import Directory

@@ -4,7 +4,7 @@ import pytest
 
 from charonia.core.errors import NotFoundError
 from charonia.engine.ensemble import EnsembleVersion
-from charonia.engine.model import ModelServices
+from charonia.engine.services import ModelServices
 from charonia.scheduling.timer import Timer
 from charonia.testing.clock import ManualClock
 from tests.unit.pipelines.ensembles import config_of

@@ -4,7 +4,8 @@ from charonia.backends.base import InstanceSpec
 from charonia.config.schema import ModelConfig
 from charonia.control.statistics import Statistics
 from charonia.core.errors import BackendError, QueueFullError
-from charonia.engine.model import ModelServices, ModelVersion
+from charonia.engine.model import ModelVersion
+from charonia.engine.services import ModelServices
 from charonia.observe.metrics_config import MetricsOptions
 from charonia.scheduling.bell import ConditionBell
 from charonia.scheduling.timer import Timer

@@ -7,7 +7,8 @@ from charonia.backends.base import InstanceSpec
 from charonia.config.schema import ModelConfig
 from charonia.core.errors import BackendError, InvalidArgumentError, UnavailableError
 from charonia.core.request import SEQUENCE_START, refuse
-from charonia.engine.model import ModelServices, ModelVersion, RetiredError
+from charonia.engine.model import ModelVersion, RetiredError
+from charonia.engine.services import ModelServices
 from charonia.scheduling.bell import ConditionBell
 from charonia.scheduling.timer import Timer
 from charonia.testing.clock import ManualClock

@@ -8,7 +8,8 @@ from charonia.backends.base import InstanceSpec
 from charonia.config.schema import ModelConfig
 from charonia.core.errors import InvalidArgumentError, NotFoundError, QueueFullError, UnavailableError
 from charonia.engine.engine import Engine
-from charonia.engine.model import ModelServices, ModelVersion
+from charonia.engine.model import ModelVersion
+from charonia.engine.services import ModelServices
 from charonia.scheduling.bell import ConditionBell
 from charonia.scheduling.timer import Timer
 from charonia.testing.clock import ManualClock

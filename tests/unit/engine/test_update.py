@@ -7,7 +7,8 @@ import pytest
 from charonia.backends.base import InstanceSpec
 from charonia.config.schema import ModelConfig
 from charonia.core.errors import BackendError
-from charonia.engine.model import ModelServices, ModelVersion
+from charonia.engine.model import ModelVersion
+from charonia.engine.services import ModelServices
 from charonia.engine.update import InstanceUpdate, matched
 from charonia.scheduling.bell import ConditionBell
 from charonia.scheduling.timer import Timer
