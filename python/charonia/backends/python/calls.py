@@ -72,7 +72,7 @@ class ProcessCalls:
             self._outbox.post(wire.REPLIES, number, [(True, (TritonError.INTERNAL, text), None, None, 0)])
             return
         self._under_way[number] = call
-        if number in self._cancelled_early:
+        if number in self._cancelled_early:  # after the call can be found: `_cancel` looks in the other order
             call.cancel()
         self._calls.submit(request, waits)
 
@@ -120,11 +120,10 @@ class ProcessCalls:
                 call.taken(count)
 
     def _cancel(self, number: int) -> None:
+        self._cancelled_early.append(number)
         call = self._under_way.get(number)
         if call is not None:
             call.cancel()
-        else:
-            self._cancelled_early.append(number)
 
     def _free(self, offsets: Sequence[int]) -> None:
         for offset in offsets:

@@ -15,6 +15,7 @@ from charonia.backends.python.outbox import Outbox
 from charonia.backends.python.results import reported_error
 from charonia.core.errors import BackendError, CharoniaError, UnavailableError
 from charonia.core.request import NO_PARAMETERS, InferRequest
+from charonia.core.tensor import Tensor
 
 CANCEL_SLOTS = 65536
 _REPORTED = WINDOW // 2  # so many responses are reported as taken at a time
@@ -124,7 +125,7 @@ class OpenRequests:
         touched = []
         taken: list[tuple[int, int]] = []
         for key, follows, failure, parameters, columns, start in items:
-            problem, outputs = self._answers.response(columns or (), payload, start)
+            outputs = self._outputs(columns, payload, start)
             entry = self._open.get(key)
             if entry is None:
                 continue  # it was failed meanwhile; shared memory goes back with the outputs
@@ -138,12 +139,20 @@ class OpenRequests:
             elif columns is None:
                 entry.batch.end(entry.request)
             else:
-                _respond(entry, problem, outputs, parameters, follows == LAST)
+                _respond(entry, outputs, parameters, follows == LAST)
             touched.append(entry.batch)
             if follows == MORE:
                 self._count(entry, taken)
         self._report(taken)
         return touched
+
+    def _outputs(self, columns: Any, payload: bytearray, start: int) -> Sequence[Tensor] | CharoniaError:
+        """The outputs of one response, or what is wrong with them: further responses lie in the same frame."""
+        try:
+            problem, outputs = self._answers.response(columns or (), payload, start)
+        except Exception as error:
+            return _known(error)
+        return outputs if problem is None else BackendError(problem)
 
     def _count(self, entry: OpenRequest, taken: list[tuple[int, int]]) -> None:
         """One more response has come; report those that have, if there is room for others."""
@@ -193,11 +202,14 @@ class OpenRequests:
         raise UnavailableError(f"{len(used)} requests are open at one instance, so there is no room for {count} more")
 
 
-def _respond(entry: OpenRequest, problem: str | None, outputs: Any, parameters: Any, final: bool) -> None:
+def _respond(entry: OpenRequest, outputs: Sequence[Tensor] | CharoniaError, parameters: Any, final: bool) -> None:
     try:
-        if problem is not None:
-            raise BackendError(problem)
+        if isinstance(outputs, CharoniaError):
+            raise outputs
         entry.batch.respond(entry.request, outputs, parameters or NO_PARAMETERS, final)
     except Exception as error:
-        known = error if isinstance(error, CharoniaError) else BackendError(f"{type(error).__name__}: {error}")
-        entry.batch.fail(entry.request, known, final)
+        entry.batch.fail(entry.request, _known(error), final)
+
+
+def _known(error: Exception) -> CharoniaError:
+    return error if isinstance(error, CharoniaError) else BackendError(f"{type(error).__name__}: {error}")

@@ -10,7 +10,7 @@ import pytest
 
 from charonia.backends.python.child.responding import WINDOW
 from charonia.core.errors import BackendError, InvalidArgumentError
-from charonia.core.reply_queue import ReplyQueue
+from charonia.core.room import Room
 from charonia.testing.batch import KeptBatch, make_batch
 
 COUNT = """
@@ -240,7 +240,7 @@ def test_coroutines_run_beside_one_another(decoupled):
 
 def test_a_reader_that_is_behind_holds_the_model_up(isolated):
     served = isolated(COUNT)
-    flow = ReplyQueue(limit=0)
+    flow = Room()
     flow.has_room = lambda: False
     listeners = []
     flow.on_room = listeners.append
@@ -395,7 +395,7 @@ def test_many_streams_leave_nothing_behind(isolated):
 
 def test_a_reader_that_is_behind_holds_an_inline_model_up(workshop):
     served = workshop.serve(COUNT, decoupled=True, form="inline")
-    flow = ReplyQueue(limit=1)
+    flow = Room()
     batch = make_batch(row(3), flow=flow)
     asked = threading.Event()
     listeners = []
@@ -456,7 +456,7 @@ def test_a_slow_reader_does_not_hold_an_event_loop_up_for_ever(workshop):
                 raise
     """
     served = workshop.serve(code, decoupled=True)
-    flow = ReplyQueue(limit=0)
+    flow = Room()
     flow.has_room = lambda: False
     flow.on_room = lambda listener: None
     batch = make_batch(row(0), flow=flow)

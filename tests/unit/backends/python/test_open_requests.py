@@ -8,8 +8,10 @@ from queue import SimpleQueue
 import numpy as np
 import pytest
 
+from charonia.backends.python.child.responding import LAST
 from charonia.backends.python.open_requests import CANCEL_SLOTS, OpenRequests
 from charonia.core.errors import BackendError, UnavailableError, UnsupportedError
+from charonia.core.tensor import Tensor
 from charonia.testing.batch import KeptBatch, make_batch
 
 X = {"X": np.zeros(1, np.float32)}
@@ -88,6 +90,28 @@ def test_a_cancelled_request_that_is_over_flags_nobody(opened):
     opened.executed([0])
     batch.requests[0].cancel()
     assert not any(opened._flags)
+
+
+class UnreadableFirst:
+    """An AnswerReader that can't read the first response of a frame."""
+
+    def response(self, columns, payload, start):
+        if start == 0:
+            raise ValueError("cannot reshape")
+        return None, [Tensor.from_numpy("Y", np.ones(1, np.float32), owned=True)]
+
+
+def test_a_response_that_can_not_be_read_takes_no_others_with_it():
+    opened = OpenRequests(memoryview(bytearray(CANCEL_SLOTS)), UnreadableFirst(), KeptFrames(), deque())
+    batch = batch_of(2)
+    first = opened.begin(batch)
+    opened.executed(())
+    items = [(first + index, LAST, None, None, ("a column",), index) for index in range(2)]
+    assert opened.deliver(items, bytearray()) == [batch, batch]
+    batch.flush()
+    assert str(batch.error(0)) == "ValueError: cannot reshape"
+    assert batch.outputs(1)["Y"].tolist() == [1]
+    assert len(opened) == 0
 
 
 def test_a_batch_that_executes_is_not_failed_before_its_answer_was_looked_for(opened):
