@@ -66,14 +66,6 @@ class Needs:
         with self._lock:
             return self._steps.get(name, ())
 
-    def all_of(self, name: str) -> list[str]:
-        """What `name` needs, also through other ensembles."""
-        with self._lock:
-            found = [name]
-            for each in found:  # grows meanwhile
-                found += [step for step in self._steps.get(each, ()) if step not in found]
-            return found[1:]
-
     def ensembles_on(self, names: Collection[str]) -> list[str]:
         """The ensembles that need one of these models, also through other ensembles; in the order of their needs."""
         with self._lock:

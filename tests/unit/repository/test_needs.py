@@ -24,11 +24,6 @@ def test_what_needs_itself_comes_last() -> None:
     assert in_layers({"x": ["y"], "y": ["x"], "z": ["x"], "a": []}) == [["a"], ["x", "y", "z"]]
 
 
-def test_all_that_a_model_needs(needs: Needs) -> None:
-    assert set(needs.all_of("outer")) == {"inner", "a", "b", "c"}
-    assert needs.all_of("a") == []
-
-
 def test_ensembles_on_a_model_come_in_the_order_of_their_needs(needs: Needs) -> None:
     found = needs.ensembles_on(["a"])
     assert set(found) == {"inner", "outer", "other"}
