@@ -5,7 +5,7 @@ import asyncio
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
-END, WINDOW = 1, 16
+from .text import END, window
 
 
 class TritonPythonModel:
@@ -33,10 +33,10 @@ async def generate(request):
 
 
 async def next_token(tokens):
-    last = tokens[-WINDOW:]
-    window = np.array([[0] * (WINDOW - len(last)) + last], np.int64)
     call = pb_utils.InferenceRequest(
-        model_name="tiny_lm", inputs=[pb_utils.Tensor("tokens", window)], requested_output_names=["logits"]
+        model_name="tiny_lm",
+        inputs=[pb_utils.Tensor("tokens", np.array([window(tokens)], np.int64))],
+        requested_output_names=["logits"],
     )
     response = await call.async_exec()
     if response.has_error():
