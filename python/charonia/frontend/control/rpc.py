@@ -192,7 +192,7 @@ def _model_version(request: _Versioned) -> tuple[str, int]:
 
 
 def _streams() -> dict[str, _Method]:
-    """Inference itself: the wire answers it, and says so for a method that it does not have yet."""
+    """Inference itself, which the wire answers: none of these calls comes here, but the service is whole."""
 
     def refuse(request: object) -> "Message":
         raise UnsupportedError("inference is not a control method: it is answered by the server's inference path")
