@@ -10,8 +10,8 @@ from charonia.backends.python.child.columns import Packer
 from charonia.backends.python.child.errors import TritonError
 from charonia.backends.python.encoding import one_column
 from charonia.backends.python.outbox import Outbox
-from charonia.backends.python.outgoing import CallDescription, CallUnderWay, OutgoingCalls, call_failure, lost
-from charonia.core.request import NO_PARAMETERS, InferRequest, Reply
+from charonia.backends.python.outgoing import CallUnderWay, OutgoingCalls, call_failure, described, lost
+from charonia.core.request import InferRequest, Reply
 from charonia.core.tensor import Tensor
 
 _EARLY = 64
@@ -79,36 +79,12 @@ class ProcessCalls:
     def _made(self, frame: wire.Frame) -> "tuple[_ProcessCall, InferRequest]":
         description, columns, callers, freed = frame.meta
         self._free(freed)
-        (
-            name,
-            version,
-            id_,
-            correlation_id,
-            flags,
-            timeout_us,
-            priority,
-            parameters,
-            requested,
-            decoupled,
-            prefers_host,
-        ) = description
+        *_, prefers_host = description
         call = _ProcessCall(self, frame.correlation, prefers_host)
-        described = CallDescription(
-            name,
-            self._inputs(columns, frame.payload),
-            version,
-            id_,
-            correlation_id,
-            flags,
-            timeout_us,
-            priority,
-            parameters or NO_PARAMETERS,
-            requested,
-            decoupled,
-            # In a thread of the user's it is not known for which of the open requests it works.
-            self._open_callers() if callers is None else callers,
-        )
-        request = self._calls.request(described, call, call)
+        if callers is None:  # in a thread of the user's it is not known for which of the open requests it works
+            callers = self._open_callers()
+        inputs = self._inputs(columns, frame.payload)
+        request = self._calls.request(described(description, inputs, callers), call, call)
         call.begun(request)
         return call, request
 

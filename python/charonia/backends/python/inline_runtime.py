@@ -9,6 +9,7 @@ from typing import Any
 from weakref import WeakSet
 
 from charonia.backends.base import Batch, ModelContext
+from charonia.backends.python.child.calling import description_of
 from charonia.backends.python.child.calls import CALLERS, Callers
 from charonia.backends.python.child.errors import TritonError, TritonModelException
 from charonia.backends.python.child.messages import InferenceRequest
@@ -18,9 +19,9 @@ from charonia.backends.python.child.senders import InferenceResponseSender, drop
 from charonia.backends.python.encoding import callers_of
 from charonia.backends.python.events import ModelEvents
 from charonia.backends.python.inline_tensors import lend, take
-from charonia.backends.python.outgoing import CallDescription, CallUnderWay, OutgoingCalls, call_failure, lost
+from charonia.backends.python.outgoing import CallUnderWay, OutgoingCalls, call_failure, described, lost
 from charonia.core.errors import CharoniaError
-from charonia.core.request import NO_PARAMETERS, InferRequest, Reply
+from charonia.core.request import InferRequest, Reply
 
 # On an event loop others wait too, so there the wait for a slow reader has an end.
 _LOOP_WAIT_S = 10.0
@@ -95,20 +96,8 @@ class InlineRuntime:
         task.answer(task, InferenceResponse([], dropped_error(self.decoupled)), True)
 
     def infer(self, request: InferenceRequest, decoupled: bool, sink: ResponseSink) -> "_InlineCall":
-        description = CallDescription(
-            request.model_name,
-            [take(tensor, copies=not sink.blocks) for tensor in request._inputs],
-            request.model_version,
-            request._id,
-            request._correlation_id,
-            request._flags,
-            request._timeout_us,
-            request._priority,
-            request._parameters or NO_PARAMETERS,
-            tuple(request._requested),
-            decoupled,
-            self._callers(),
-        )
+        inputs = [take(tensor, copies=not sink.blocks) for tensor in request._inputs]
+        description = described(description_of(request, decoupled), inputs, self._callers())
         call = _InlineCall(sink, request._prefers_host)
         self._under_way.add(call)
         call.begun(self._calls.begin(description, call, call))

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 from weakref import WeakSet
 
 from charonia.backends.python.results import error_code
@@ -11,6 +12,7 @@ from charonia.core.errors import BackendError, CharoniaError, UnavailableError
 from charonia.core.protocols import Submitter
 from charonia.core.request import (
     ANY_VERSION,
+    NO_PARAMETERS,
     Flow,
     InferRequest,
     Parameter,
@@ -47,6 +49,25 @@ class CallDescription:
     requested_outputs: tuple[str, ...] = ()
     decoupled: bool = False
     ancestors: tuple[str, ...] = ()
+
+
+def described(description: Any, inputs: Sequence[Tensor], ancestors: tuple[str, ...]) -> CallDescription:
+    """What `child.calling.description_of` gave, with inputs and callers."""
+    model, version, id_, correlation_id, flags, timeout_us, priority, parameters, requested, decoupled, _ = description
+    return CallDescription(
+        model,
+        inputs,
+        version,
+        id_,
+        correlation_id,
+        flags,
+        timeout_us,
+        priority,
+        parameters or NO_PARAMETERS,
+        requested,
+        decoupled,
+        ancestors,
+    )
 
 
 class OutgoingCalls:

@@ -77,7 +77,7 @@ class Calls:
         number = next(self._numbers) & 0xFFFFFFFF
         call = self._under_way[number] = _Call(self, number, sink)
         waits = sink.blocks and self.batch_thread == threading.get_ident()
-        meta = (_description(request, decoupled), columns, CALLERS.get(), drained(self._freed))
+        meta = (description_of(request, decoupled), columns, CALLERS.get(), drained(self._freed))
         try:
             (self._work if waits else self._events).send(wire.INFER, number, meta, packer.parts)
         except wire.LinkClosed:
@@ -160,7 +160,8 @@ class _Call:
         self._calls.cancel(self._number)
 
 
-def _description(request: InferenceRequest, decoupled: bool) -> Any:
+def description_of(request: InferenceRequest, decoupled: bool) -> Any:
+    """What the server is told of a call, but for its inputs."""
     return (
         request.model_name,
         request.model_version,
