@@ -257,10 +257,13 @@ class ModelVersion:
             self._in_flight += len(requests)
         accepted = [request for request in requests if self._admit(request)]
         runner = next((runner for runner in self.instances if runner.borrow(waits)), None)
-        refused, batch = self.scheduler.enqueue_all(accepted, takes=runner is not None)
-        if runner is not None:
-            execute = self._services.errands.apart if waits else self._services.errands.run
-            execute(lambda: runner.give_back(batch))
+        batch: Sequence[InferRequest] = ()
+        try:
+            refused, batch = self.scheduler.enqueue_all(accepted, takes=runner is not None)
+        finally:
+            if runner is not None:
+                execute = self._services.errands.apart if waits else self._services.errands.run
+                execute(lambda: runner.give_back(batch))
         for request, error in refused:
             self._count_refusal(request, error)
             refuse(request, error)

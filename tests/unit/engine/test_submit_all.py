@@ -106,6 +106,18 @@ def test_a_quick_one_is_driven_by_who_submits_in_one_batch():
     assert (served.model.in_flight, served.model.pending_count) == (0, 0)
 
 
+def test_a_fault_of_the_server_leaves_the_instance_to_others(monkeypatch):
+    served = Served()
+    served.become_quick()
+    with monkeypatch.context() as broken:
+        broken.setattr(served.model.scheduler, "_push", None)
+        (request,) = served.submit(1)
+    assert "fault of the server" in str(served.channel.of(request).error)
+    served.submit(2)
+    assert served.instance.threads == [(threading.get_ident(), 2)]
+    assert served.model.in_flight == 0
+
+
 def test_what_exceeds_one_batch_is_left_to_its_own_thread():
     served = Served()
     served.become_quick()
