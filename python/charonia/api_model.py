@@ -14,7 +14,8 @@ from charonia.core.errors import CharoniaError, InvalidArgumentError
 from charonia.core.readiness import all_ready
 from charonia.core.request import ANY_VERSION, NO_PARAMETERS, SEQUENCE_END, SEQUENCE_START, Parameter
 from charonia.core.tensor import Tensor
-from charonia.engine.inproc import InferOptions, InferResult, ResponseStream, ResultFuture
+from charonia.engine.inproc import InferOptions
+from charonia.engine.inproc_answers import InferResult, ResponseStream, ResultFuture
 from charonia.engine.model import ModelVersion
 from charonia.server import Server as ServerParts
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from charonia.api_model import NO_INPUTS, Answer, answer_within
 from charonia.core.errors import CharoniaError, InvalidArgumentError
-from charonia.engine.inproc import ResponseStream, ResultFuture
+from charonia.engine.inproc_answers import ResponseStream, ResultFuture
 
 if TYPE_CHECKING:
     from charonia.api_model import Model
