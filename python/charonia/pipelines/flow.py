@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from charonia.core.request import Flow
-from charonia.pipelines.run import Strand
+from charonia.pipelines.strand import Strand
 
 
 class StreamFlow:

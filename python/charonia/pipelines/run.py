@@ -2,17 +2,16 @@
 which steps are ready and what can be answered."""
 
 import threading
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable
 
 from charonia.core.errors import CharoniaError, InvalidArgumentError
-from charonia.core.request import NO_PARAMETERS, SEQUENCE_END, SEQUENCE_START, InferRequest, Parameter, Reply
+from charonia.core.request import InferRequest, Reply
 from charonia.core.tensor import Tensor
 from charonia.observe.stamps import Stamps
-from charonia.pipelines.graph import Feed, Plan, StepPlan
+from charonia.pipelines.graph import Plan, StepPlan
+from charonia.pipelines.marks import parameters_of
 from charonia.pipelines.outlet import Outlet
-
-Mark = tuple[int | str, int]
-"""The correlation id and the flags that go with a tensor."""
+from charonia.pipelines.strand import Slot, Strand
 
 Stream = Outlet[tuple["Run", Reply]]
 HasRoom = Callable[[], bool]
@@ -40,60 +39,6 @@ class Progress:
         self.answers: list[tuple[Run, Reply]] = []
         self.streams: list[Run] = []
         self.failures: list[tuple[Run, StepPlan, CharoniaError]] = []
-
-
-class Slot:
-    """The place of a strand's answers among those of its run. `outputs` is None where none come from it.
-
-    An error has its place among the answers too: what came before it is answered first.
-    """
-
-    __slots__ = ("failure", "is_closed", "next", "outputs", "parameters")
-
-    def __init__(self, following: "Slot | None" = None) -> None:
-        self.next = following
-        self.is_closed = False
-        self.outputs: Sequence[Tensor] | None = None
-        self.failure: tuple[StepPlan, CharoniaError] | None = None
-        self.parameters: Mapping[str, Parameter] = NO_PARAMETERS
-
-
-class Strand:
-    """One pass through a region of the graph: of the request itself, or of one response of a decoupled step.
-
-    Attributes:
-        values: by tensor; None for one that is not there, or not yet.
-        missing: by step, then of the answer, how many tensors it still waits for.
-        marks: by tensor, where a step's response said something else than the request of the ensemble.
-    """
-
-    __slots__ = ("marks", "missing", "run", "slot", "values")
-
-    def __init__(self, run: "Run", plan: Plan, slot: Slot) -> None:
-        self.run = run
-        self.slot = slot
-        self.values: list[Tensor | None] = [None] * plan.tensors
-        self.missing = list(plan.waits)
-        self.marks: dict[int, Mark] | None = None
-
-    def inputs(self, step: StepPlan) -> tuple[dict[str, Tensor], Hashable, int]:
-        """The inputs of one step, all of which are there or absent for good, with their signature and batch dim, which
-        mean what those of an InferRequest mean."""
-        inputs: dict[str, Tensor] = {}
-        form: list[object] = [step.key]
-        batch_dim = None
-        for feed in step.feeds:
-            tensor = self.values[feed.tensor]
-            if tensor is None:
-                form.append(None)
-                continue
-            shape = tensor.shape if feed.shaped is None else feed.shaped(tensor.shape)
-            inputs[feed.name] = Tensor(feed.name, tensor.datatype, shape, tensor.buffer)
-            form.append(tensor.datatype)
-            form.append(shape[1:])
-            first = shape[0] if shape else -1
-            batch_dim = first if batch_dim in (None, first) else -1
-        return inputs, tuple(form), -1 if batch_dim is None else batch_dim
 
 
 class Run:
@@ -142,7 +87,7 @@ class Run:
         """Put the request's inputs in place. One that is optional and absent feeds nothing, and holds nothing up."""
         plan, inputs = self.plan, self.request.inputs
         assert self._head is not None
-        strand = Strand(self, plan, self._head)
+        strand = Strand(self, self._head)
         with self._lock:
             if self.ended:
                 return
@@ -267,11 +212,11 @@ class Run:
         slot = strand.slot
         strand.slot = slot.next = Slot(slot.next)
         self.open_strands += 1
-        return Strand(self, self.plan, slot)
+        return Strand(self, slot)
 
     def _place(self, strand: Strand, step: StepPlan, reply: Reply, progress: Progress) -> None:
         if reply.parameters or reply.request.correlation_id or reply.request.flags:
-            self._mark(strand, step, reply)
+            strand.note_mark(step, reply)
         for name, number in step.targets:
             for tensor in reply.outputs:  # there are few, so that a dict would cost more
                 if tensor.name == name:
@@ -297,21 +242,14 @@ class Run:
 
     def _answer(self, strand: Strand, progress: Progress) -> None:
         """All outputs are there: the answer of the run, or one of its stream."""
-        outputs = [*self._outputs(strand)]
-        parameters = parameters_of(self.mark(strand, self.plan.outputs))
+        outputs = strand.outputs()
+        parameters = parameters_of(strand.mark(self.plan.outputs))
         if self.stream is None:
             self.ended = True
             progress.answers.append((self, Reply(self.request, outputs, None, parameters)))
         else:
             slot = strand.slot
             slot.outputs, slot.parameters, slot.is_closed = outputs, parameters, True
-
-    def _outputs(self, strand: Strand) -> Iterator[Tensor]:
-        for feed in self.plan.outputs:
-            tensor = strand.values[feed.tensor]
-            if tensor is not None:
-                shape = tensor.shape if feed.shaped is None else feed.shaped(tensor.shape)
-                yield Tensor(feed.name, tensor.datatype, shape, tensor.buffer)
 
     def _release(self, stream: Stream, progress: Progress) -> None:
         """Answer what may go now: the answer of a strand once all earlier ones are through.
@@ -342,23 +280,6 @@ class Run:
         if replies or self._head is not head:  # there may be room now
             progress.streams.append(self)
 
-    def _mark(self, strand: Strand, step: StepPlan, reply: Reply) -> None:
-        """Note what the step's response, or its request, says of the sequence, if that is not what the request says."""
-        inner, outer = reply.request, self.request
-        mark = mark_in(reply.parameters, inner.correlation_id) or (inner.correlation_id, inner.flags)
-        if mark != (outer.correlation_id, outer.flags):
-            if strand.marks is None:
-                strand.marks = {}
-            strand.marks.update(dict.fromkeys((number for _, number in step.targets), mark))
-
-    def mark(self, strand: Strand, feeds: Sequence[Feed]) -> Mark:
-        """The mark of the first of these tensors that has one, else the request's own."""
-        if strand.marks is not None:
-            for feed in feeds:
-                if feed.tensor in strand.marks:
-                    return strand.marks[feed.tensor]
-        return self.request.correlation_id, self.request.flags
-
     def _count(self, reply: Reply) -> None:
         timing = reply.timing
         if timing is not None:
@@ -371,44 +292,3 @@ def _deadlock() -> InvalidArgumentError:
     return InvalidArgumentError(
         "unexpected deadlock, at least one output is not set while no more ensemble steps can be made"
     )
-
-
-def mark_in(parameters: Mapping[str, Parameter], correlation_id: int | str) -> Mark | None:
-    """What a response's parameters say of its sequence; None if nothing.
-
-    Raises:
-        InvalidArgumentError: one of them has the wrong type.
-    """
-    if not _MARKS & parameters.keys():
-        return None
-    given = parameters.get("sequence_id", correlation_id)
-    if isinstance(given, bool) or not isinstance(given, int | str):
-        raise InvalidArgumentError(
-            f"the response's parameter 'sequence_id' must be an integer or a string, got {given!r}"
-        )
-    flags = 0
-    for name, flag in (("sequence_start", SEQUENCE_START), ("sequence_end", SEQUENCE_END)):
-        value = parameters.get(name, False)
-        if not isinstance(value, bool):
-            raise InvalidArgumentError(f"the response's parameter '{name}' must be a boolean, got {value!r}")
-        flags |= flag * value
-    return given, flags
-
-
-def parameters_of(mark: Mark) -> Mapping[str, Parameter]:
-    """The parameters by which an ensemble's response tells the sequence that it belongs to, as Triton's do."""
-    correlation_id, flags = mark
-    if not correlation_id and not flags:
-        return _OF_NO_SEQUENCE
-    if isinstance(correlation_id, int) and correlation_id > _INT64_MAX:
-        correlation_id -= _UINT64  # parameters are signed
-    return {
-        "sequence_id": correlation_id,
-        "sequence_start": bool(flags & SEQUENCE_START),
-        "sequence_end": bool(flags & SEQUENCE_END),
-    }
-
-
-_MARKS = frozenset(("sequence_id", "sequence_start", "sequence_end"))
-_OF_NO_SEQUENCE: Mapping[str, Parameter] = {"sequence_id": 0, "sequence_start": False, "sequence_end": False}
-_UINT64, _INT64_MAX = 2**64, 2**63 - 1

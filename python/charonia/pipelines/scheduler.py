@@ -18,8 +18,9 @@ from charonia.pipelines.flow import StreamFlow
 from charonia.pipelines.graph import Graph, StepModels, StepPlan, models_of_steps
 from charonia.pipelines.limits import InflightLimit
 from charonia.pipelines.outlet import Outlet
-from charonia.pipelines.run import Progress, Run, Strand
+from charonia.pipelines.run import Progress, Run
 from charonia.pipelines.sequences import SequenceOrder
+from charonia.pipelines.strand import Strand
 from charonia.scheduling.queue import request_prefix
 
 if TYPE_CHECKING:
@@ -261,9 +262,9 @@ class EnsembleScheduler:
             self._enter(run, step, request)
 
     def _request(self, strand: Strand, step: StepPlan, now_ns: int) -> InferRequest:
-        run, outer = strand.run, strand.run.request
+        outer = strand.run.request
         inputs, signature, batch_dim = strand.inputs(step)
-        correlation_id, flags = run.mark(strand, step.feeds)
+        correlation_id, flags = strand.mark(step.feeds)
         return InferRequest(
             step.model,
             step.version,
