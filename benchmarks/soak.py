@@ -51,6 +51,7 @@ class Soak:
         self.wrong: list[str] = []
         self.over = threading.Event()
         flags = ["--model-control-mode=explicit", "--load-model=*", "--log-info=false", "--log-error=false"]
+        flags.append("--backend-config=python,max-deaths=100000")  # else those that die too often would stay dead
         self.server = subprocess.Popen([*charonia_command(folder, [http, grpc, metrics]), *flags])
         wait_ready(self.server, http)
         self.process = psutil.Process(self.server.pid)
@@ -259,8 +260,8 @@ def main() -> int:
     for what, value in before.items():
         print(f"  {what:18} {value:8.1f} → {after[what]:.1f}")
     print(f"\nwrong or lost: {len(soak.wrong)}, hanging clients: {hanging}, exit code {code}")
-    for each in soak.wrong[:20]:
-        print(f"  {each}")
+    for what, count in Counter(soak.wrong).most_common(20):
+        print(f"{count:8}  {what}")
     return 1 if soak.wrong or hanging or code else 0
 
 
