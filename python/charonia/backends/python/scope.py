@@ -11,7 +11,7 @@ import importlib.util
 import sys
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from importlib.machinery import FileFinder, ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
@@ -41,7 +41,7 @@ class Scope:
         root.__path__ = self._folders
         sys.modules[self.package] = root
         self._finder = _ScopeFinder(self)
-        importlib.invalidate_caches()
+        _look_again_into(self._folders)
         sys.meta_path.insert(0, self._finder)
 
     def load(self, path: Path) -> ModuleType:
@@ -101,6 +101,16 @@ class Scope:
             return False
         # A plain folder (weights, say) counts as a package only when no real one has its name.
         return spec.origin is not None or (top not in sys.modules and importlib.util.find_spec(top) is None)
+
+
+def _look_again_into(folders: Sequence[str]) -> None:
+    """What lies there may have changed since it was last imported from. `importlib.invalidate_caches` would look at
+    every folder, and fails where other threads import, or do the same, meanwhile."""
+    for known in list(sys.path_importer_cache):
+        if any(Path(known).is_relative_to(folder) for folder in folders):
+            finder = sys.path_importer_cache.get(known)
+            if isinstance(finder, FileFinder):
+                finder.invalidate_caches()
 
 
 class _ScopeFinder:

@@ -173,3 +173,19 @@ def test_scopes_close_at_the_same_time(tmp_path):
     finally:
         sys.setswitchinterval(interval)
     assert not any(scope.package in sys.modules for scope in scopes)
+
+
+def test_other_threads_may_import_while_a_scope_is_made(tmp_path, monkeypatch):
+    class Changing(dict):
+        """As it is while another thread imports."""
+
+        def items(self):
+            raise RuntimeError("dictionary changed size during iteration")
+
+    monkeypatch.setattr(sys, "path_importer_cache", Changing(sys.path_importer_cache))
+    for number in range(3):
+        (tmp_path / f"helper{number}.py").write_text("")
+        (tmp_path / "model.py").write_text(f"import helper{number}\n")
+        scope = Scope([tmp_path], {}, breakpoint)
+        scope.load(tmp_path / "model.py")
+        scope.close()
