@@ -116,7 +116,7 @@ class ExecutingBatch:
             if self._statistics is not None:
                 self._count(self._statistics, replies)
         finally:
-            send_by_channel(replies)
+            send_by_channel(replies, self._log)
         if self._log is not None:
             self._tell_failures(self._log, replies)
 
@@ -172,17 +172,33 @@ def _forgotten(model_name: str) -> CharoniaError:
     return BackendError(f"the backend of model '{model_name}' returned without answering this request")
 
 
-def send_by_channel(replies: Sequence[Reply]) -> None:
-    """Hand replies over, those of one channel together."""
+def send_by_channel(replies: Sequence[Reply], log: Log | None) -> None:
+    """Hand replies over, those of one channel together. A channel that raises keeps nothing from the others.
+
+    Args:
+        log: told of channels that raise, which none should; None: the first one that does is an error here.
+    """
     if not replies:
         return
     first = replies[0].request.channel
     if all(reply.request.channel is first for reply in replies):
-        first.send(replies)
+        _send(first, replies, log)
         return
     groups: dict[int, tuple[ReplyChannel, list[Reply]]] = {}
     for reply in replies:
         channel = reply.request.channel
         groups.setdefault(id(channel), (channel, []))[1].append(reply)
     for channel, group in groups.values():
-        channel.send(group)
+        _send(channel, group, log)
+
+
+def _send(channel: ReplyChannel, replies: Sequence[Reply], log: Log | None) -> None:
+    try:
+        channel.send(replies)
+    except Exception as error:
+        if log is None:
+            raise
+        log.error(
+            f"{len(replies)} replies of model '{replies[0].request.model_name}' could not be handed over by a fault of "
+            f"the server: {error!r}"
+        )

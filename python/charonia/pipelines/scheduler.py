@@ -186,7 +186,7 @@ class EnsembleScheduler:
             self._statistics.record_responses([reply for reply in replies if reply.error is None], now_ns)
         if self._log.highest_verbosity:
             self._tell_absent(answers)
-        send_by_channel(replies)
+        send_by_channel(replies, self._log)
         for run, reply in answers:
             if reply.final:
                 self._leave(run)

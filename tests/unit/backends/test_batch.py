@@ -13,6 +13,7 @@ from charonia.core.tensor import Tensor
 from charonia.observe.first_response import FirstResponses
 from charonia.observe.statistics import ModelStatistics
 from charonia.testing.clock import ManualClock
+from charonia.testing.log import kept_log
 from charonia.testing.requests import KeptReplies, make_request
 
 RESHAPED = OutputSpec("O", "FP32", (-1, 1), reshape=(-1,))
@@ -44,6 +45,35 @@ def test_a_request_that_the_backend_forgot_is_failed():
     batch.close(None, "m")
     assert "without answering" in channel.error_of(batch.requests[0])
     assert statistics.fail.count == 1
+
+
+class Broken(KeptReplies):
+    """A channel that does what none may."""
+
+    def send(self, replies):
+        raise OSError("no way out")
+
+
+@pytest.mark.parametrize("broken", [(0,), (0, 2), (0, 1, 2)])
+def test_a_channel_that_raises_keeps_nothing_from_the_others(broken):
+    channels = [Broken() if index in broken else KeptReplies() for index in range(3)]
+    requests = [make_request(channel) for channel in channels]
+    log, lines = kept_log()
+    batch = ExecutingBatch(requests, OutputArranger([RESHAPED], True), ModelStatistics(), ManualClock(), log)
+    for request in requests:
+        batch.respond(request, output((1, 3)))
+    batch.close(None, "m")
+    assert [len(channel.replies) for channel in channels] == [int(index not in broken) for index in range(3)]
+    assert lines.text.count("OSError('no way out')") == len(broken)
+
+
+def test_the_only_channel_of_a_batch_that_raises_is_told_to_the_log():
+    channel = Broken()
+    log, lines = kept_log()
+    requests = [make_request(channel) for _ in range(2)]
+    batch = ExecutingBatch(requests, OutputArranger([RESHAPED], True), None, ManualClock(), log)
+    batch.close(BackendError("broken"), "m")
+    assert "2 replies" in lines.text
 
 
 def test_a_second_answer_is_ignored():
