@@ -120,6 +120,7 @@ def _check_side(
     if not ios:
         return
     who = f"step {number} ('{step.model_name}')"
+    free = [name for name in by_name if name not in mapped]  # what no key has; a wrong key means one of these
     for name, tensor in mapped.items():
         where = f'{path}.{kind}_map["{name}"]'
         io = by_name.get(name)
@@ -127,20 +128,31 @@ def _check_side(
             message = (
                 f"{who} has no {kind} '{name}' for the ensemble tensor '{tensor}'; its {kind}s are {', '.join(by_name)}"
             )
-            near = get_close_matches(name, list(by_name), 1, 0.5) or list(by_name)
-            remedy = f'write key: "{near[0]}"'
-            if tensor in by_name:
-                remedy = (
-                    f'write key: "{tensor}" value: "{name}": the key is the model\'s name, the value the ensemble\'s'
-                )
+            meant, remedy = _key_meant(name, tensor, [by_name[each] for each in free], list(by_name))
+            free = [each for each in free if each != meant]
             report.error(where, message, remedy)
             continue
         here = _tensor(f"{kind} '{name}' of {who}", io, io.dims, model.config)
         _check_same(tensor, known.setdefault(tensor, here), here, where, report)
-    missing = [io.name for io in ios if isinstance(io, ModelInput) and not io.optional and io.name not in mapped]
+    missing = [io.name for io in ios if isinstance(io, ModelInput) and not io.optional and io.name in free]
     for name in missing:
         message = f"{who} gets nothing for its input '{name}'"
         report.error(f"{path}.input_map", message, f'add input_map {{ key: "{name}" value: "…" }}')
+
+
+def _key_meant(key: str, value: str, free: Sequence[Io], names: Sequence[str]) -> tuple[str, str]:
+    """For a key that is no tensor of the model: the tensor that was probably meant, and what to write.
+
+    Args:
+        free: the tensors that no key has, and that no other wrong key means.
+        names: the model's inputs, or its outputs.
+    """
+    if value in names:
+        return value, f'write key: "{value}" value: "{key}": the key is the model\'s name, the value the ensemble\'s'
+    near = get_close_matches(key, [io.name for io in free], 1, 0.5)
+    needed = [io.name for io in free if not (isinstance(io, ModelInput) and io.optional)]
+    meant = near[0] if near else needed[0] if len(needed) == 1 else ""
+    return meant, f'write key: "{meant or (needed or names)[0]}"'
 
 
 def _check_same(name: str, first: _Tensor, here: _Tensor, path: str, report: Report) -> None:

@@ -82,12 +82,34 @@ def test_steps_that_do_not_fit(last: str, expected: str) -> None:
     assert expected in found
 
 
-def test_a_name_that_the_model_does_not_have() -> None:
+def test_a_name_that_the_model_does_not_have_is_told_once() -> None:
     found = check(FIRST, step("second", "mid", "OUT", key="input"))
     assert found == [
         "c:5:30: step 2 ('second') has no input 'input' for the ensemble tensor 'mid'; its inputs are i; write key: \"i\"",
-        "c:5:30: step 2 ('second') gets nothing for its input 'i'; add input_map { key: \"i\" value: \"…\" }",
     ]
+
+
+# one of a step's maps, the remedies of what is found
+WRONG_KEYS: dict[str, tuple[str, list[str]]] = {
+    "near one that is given": ('input_map { key: "mask" value: "IN" } input_map { key: "masks" value: "mid" }', ['write key: "i"']),
+    "near one that is not given": ('input_map { key: "i" value: "mid" } input_map { key: "maks" value: "flags" }', ['write key: "mask"']),
+    "another is missing too": ('input_map { key: "maks" value: "flags" }', ['write key: "mask"', 'add input_map { key: "i" value: "…" }']),
+    "near none": ('input_map { key: "xyz" value: "flags" }', ['write key: "i"', 'add input_map { key: "i" value: "…" }', 'add input_map { key: "mask" value: "…" }']),
+    "the wrong way round": ('input_map { key: "flags" value: "mask" } input_map { key: "i" value: "mid" }', ['write key: "mask" value: "flags": the key is the model\'s name, the value the ensemble\'s']),
+    "both misspelt": ('input_map { key: "ii" value: "mid" } input_map { key: "maks" value: "flags" }', ['write key: "i"', 'write key: "mask"']),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("row", WRONG_KEYS)
+def test_a_wrong_key_and_the_input_that_it_means_are_one_mistake(row: str) -> None:
+    maps, remedies = WRONG_KEYS[row]
+    document = ensemble(FIRST, f'step {{ model_name: "choosy" {maps} output_map {{ key: "o" value: "OUT" }} }}')
+    report = Report(document.places)
+    check_steps_with_models(document.config, MODELS, report)
+    keys = [
+        finding for finding in report.findings if "has no input" in finding.message or "gets nothing" in finding.message
+    ]
+    assert sorted(finding.remedy for finding in keys) == sorted(remedies)
 
 
 def test_key_and_value_the_wrong_way_round() -> None:
