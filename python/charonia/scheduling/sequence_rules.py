@@ -31,10 +31,11 @@ def check_request(request: InferRequest, controls: SequenceControls, *, needs_id
         )
 
 
-def not_started(request: InferRequest) -> CharoniaError:
+def not_started(request: InferRequest, idle_us: int) -> CharoniaError:
+    """Of sequences that were idle for too long nothing is kept, so each refusal names the limit."""
     return InvalidArgumentError(
         f"inference request for {_sequence(request)} to model '{request.model_name}' must specify the START flag on "
-        "the first request of the sequence"
+        f"the first request of the sequence; a sequence without requests for {idle_us / 1_000_000:g} s has ended"
     )
 
 

@@ -95,7 +95,7 @@ class SequenceTable:
         known = self._newest.get(request.correlation_id)
         if known is None or known.is_closed:
             if not request.flags & SEQUENCE_START:
-                raise not_started(request)
+                raise not_started(request, self._plan.idle_us)
             known = LiveSequence(self._owner, request.correlation_id, known)
             self._newest[known.id] = known
             self.backlog.add(known)

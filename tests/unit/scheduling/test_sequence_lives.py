@@ -148,6 +148,16 @@ def test_an_idle_sequence_ends_and_says_so(world):
         world.enqueue(7)
 
 
+@pytest.mark.parametrize(("idle_us", "limit"), [(60_000_000, "60 s"), (1_500_000, "1.5 s"), (2_000, "0.002 s")])
+def test_the_refusal_of_what_was_not_started_says_when_idle_sequences_end(idle_us, limit):
+    world = SequenceWorld(idle_us=idle_us)
+    world.enqueue(7, START)
+    world.run()
+    world.advance(us=idle_us)
+    with pytest.raises(InvalidArgumentError, match=f"; a sequence without requests for {limit} has ended$"):
+        world.enqueue(7)
+
+
 def test_each_request_begins_the_idle_time_anew(world):
     world.enqueue(7, START)
     for _ in range(5):
