@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from charonia.config.contradict_dims import as_field, check_dims
-from charonia.config.contradict_sequences import check_sequences, inputs_meant
+from charonia.config.contradict_sequences import check_sequences, inputs_meant, unless_sent
 from charonia.config.findings import Finding
 from charonia.config.fitting import fitting_lines
 from charonia.config.given_elsewhere import names_given_elsewhere
@@ -82,7 +82,8 @@ class _Check:
         if must_have_all:
             for tensor in missing:
                 text = f"{self._file} has the {kind} '{tensor.name}', which the configuration leaves out"
-                self.report.error(kind, text, f"add {kind} {self._written(tensor)}")
+                beside = unless_sent(self._config, tensor) if kind == "input" else ""
+                self.report.error(kind, text, f"add {kind} {self._written(tensor)}{beside}")
 
     def _unknown_name(
         self,

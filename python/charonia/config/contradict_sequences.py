@@ -57,6 +57,17 @@ def inputs_meant(config: ModelConfig, inputs: Sequence[ModelTensor]) -> set[str]
     return {near for name in given.difference(names) if (near := _nearest(name, names))}
 
 
+def unless_sent(config: ModelConfig, tensor: ModelTensor) -> str:
+    """What to write for an input of the model if no client sends it, as the end of a remedy; "" without sequences."""
+    if not config.HasField("sequence_batching"):
+        return ""
+    name = f'"{tensor.name}"'
+    return (
+        f' if clients send it; if not, in sequence_batching: state {{ input_name: {name} output_name: "…" }} for what '
+        f"is kept between requests, or control_input {{ name: {name} control {{ kind: … }} }} for what the server tells"
+    )
+
+
 def _nearest(name: str, names: Sequence[str]) -> str:
     return next(iter(get_close_matches(name, names, 1, 0.5)), "")
 

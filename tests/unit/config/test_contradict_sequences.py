@@ -100,6 +100,23 @@ def test_a_control_that_the_model_does_not_have() -> None:
     assert [finding.remedy for finding in completed.findings] == ["remove the control"]
 
 
+@pytest.mark.parametrize("without", ["state", "control_input"])
+def test_an_input_that_stands_nowhere_may_be_a_state_or_a_control(without: str) -> None:
+    lines = [line for line in SEQUENCES.split("\n") if not line.startswith(without)]
+    names = {"state": ["state"], "control_input": ["start", "id"]}[without]
+    found = check("\n".join([f"max_batch_size: 4 {IO}", *lines]))
+    assert len(found) == len(names)
+    for said, name in zip(found, names, strict=True):
+        assert f"has the input '{name}', which the configuration leaves out; add input {{ name: \"{name}\"" in said
+        assert f'state {{ input_name: "{name}" output_name: "…" }} for what is kept between requests' in said
+        assert f'control_input {{ name: "{name}" control {{ kind: … }} }} for what the server tells' in said
+
+
+def test_an_input_of_a_model_without_sequences_is_sent() -> None:
+    (said, *_) = check(f"max_batch_size: 4 {IO}")
+    assert said.endswith('add input { name: "start" data_type: TYPE_BOOL dims: [1] }')
+
+
 def test_a_misspelt_name_is_told_once() -> None:
     sequences = SEQUENCES.replace('input_name: "state"', 'input_name: "stat"')
     (found,) = check(f"max_batch_size: 4 {IO}{sequences}")
