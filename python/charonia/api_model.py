@@ -132,7 +132,7 @@ class Model:
             TimeoutError: not done within `timeout_s`.
         """
         future = self.submit(
-            {**inputs, **arrays},
+            inputs,
             outputs=outputs,
             parameters=parameters,
             request_id=request_id,
@@ -141,71 +141,22 @@ class Model:
             sequence_id=sequence_id,
             sequence_start=sequence_start,
             sequence_end=sequence_end,
+            **arrays,
         )
         return answer_within(future, timeout_s)
 
-    async def infer_async(
-        self,
-        inputs: Mapping[str, ArrayLike] = NO_INPUTS,
-        /,
-        *,
-        outputs: Sequence[str] = (),
-        parameters: Mapping[str, Parameter] = NO_PARAMETERS,
-        request_id: str = "",
-        priority: int = 0,
-        timeout_us: int = 0,
-        sequence_id: int | str = 0,
-        sequence_start: bool = False,
-        sequence_end: bool = False,
-        **arrays: ArrayLike,
-    ) -> Answer:
-        """As `infer`, without blocking the event loop. Cancelling the task cancels the request."""
-        future = self.submit(
-            {**inputs, **arrays},
-            outputs=outputs,
-            parameters=parameters,
-            request_id=request_id,
-            priority=priority,
-            timeout_us=timeout_us,
-            sequence_id=sequence_id,
-            sequence_start=sequence_start,
-            sequence_end=sequence_end,
-        )
-        return Answer.of(await asyncio.wrap_future(future))
+    async def infer_async(self, inputs: Mapping[str, ArrayLike] = NO_INPUTS, /, **more: Any) -> Answer:
+        """As `infer` with its other arguments, but without blocking the event loop. Cancelling the task cancels the
+        request."""
+        return Answer.of(await asyncio.wrap_future(self.submit(inputs, **more)))
 
-    def submit(
-        self,
-        inputs: Mapping[str, ArrayLike],
-        *,
-        outputs: Sequence[str] = (),
-        parameters: Mapping[str, Parameter] = NO_PARAMETERS,
-        request_id: str = "",
-        priority: int = 0,
-        timeout_us: int = 0,
-        sequence_id: int | str = 0,
-        sequence_start: bool = False,
-        sequence_end: bool = False,
-    ) -> ResultFuture:
-        """Start one inference. The arrays must not change until the future is done; its `cancel` ends the request."""
-        flags = _flags(sequence_start, sequence_end)
-        options = InferOptions(self._version, request_id, outputs, parameters, priority, timeout_us, sequence_id, flags)
-        return self._parts.client.submit(self.name, self._tensors(inputs), options)
+    def submit(self, inputs: Mapping[str, ArrayLike] = NO_INPUTS, /, **more: Any) -> ResultFuture:
+        """Start one inference, with the other arguments of `infer`. The arrays must not change until the future is
+        done; its `cancel` ends the request."""
+        return self._parts.client.submit(self.name, *self._request(inputs, **more))
 
     def stream(
-        self,
-        inputs: Mapping[str, ArrayLike] = NO_INPUTS,
-        /,
-        *,
-        outputs: Sequence[str] = (),
-        parameters: Mapping[str, Parameter] = NO_PARAMETERS,
-        request_id: str = "",
-        priority: int = 0,
-        timeout_us: int = 0,
-        sequence_id: int | str = 0,
-        sequence_start: bool = False,
-        sequence_end: bool = False,
-        timeout_s: float | None = None,
-        **arrays: ArrayLike,
+        self, inputs: Mapping[str, ArrayLike] = NO_INPUTS, /, *, timeout_s: float | None = None, **more: Any
     ) -> ResponseStream[Answer]:
         """Run one inference and take its responses as they come, from decoupled models and from any other.
 
@@ -217,14 +168,14 @@ class Model:
 
         Args:
             timeout_s: how long to wait for each response; the request is cancelled then.
+            more: the other arguments of `infer`.
 
         Raises (while iterating):
             CharoniaError: an error of the model, first or later; its responses before that were given.
             TimeoutError: no response within `timeout_s`.
         """
-        flags = _flags(sequence_start, sequence_end)
-        options = InferOptions(self._version, request_id, outputs, parameters, priority, timeout_us, sequence_id, flags)
-        return self._parts.client.stream(self.name, self._tensors({**inputs, **arrays}), Answer.of, options, timeout_s)
+        tensors, options = self._request(inputs, **more)
+        return self._parts.client.stream(self.name, tensors, Answer.of, options, timeout_s)
 
     def sequence(self, sequence_id: int | str | None = None) -> "OneSequence":
         """A sequence of requests, for a `with` block. Without an id it gets one of its own, a number below 2^63.
@@ -237,9 +188,28 @@ class Model:
 
         return Sequence(self, sequence_id)
 
-    def _tensors(self, inputs: Mapping[str, ArrayLike]) -> list[Tensor]:
+    def _request(
+        self,
+        inputs: Mapping[str, ArrayLike],
+        /,
+        *,
+        outputs: Sequence[str] = (),
+        parameters: Mapping[str, Parameter] = NO_PARAMETERS,
+        request_id: str = "",
+        priority: int = 0,
+        timeout_us: int = 0,
+        sequence_id: int | str = 0,
+        sequence_start: bool = False,
+        sequence_end: bool = False,
+        **arrays: ArrayLike,
+    ) -> tuple[list[Tensor], InferOptions]:
+        """What the arguments of `infer` say. Whatever is no option is an input."""
         datatypes = {spec.name: spec.datatype for spec in self.loaded.inputs}
-        return [_tensor(name, array, datatypes.get(name, "")) for name, array in inputs.items()]
+        given = {**inputs, **arrays}
+        tensors = [_tensor(name, array, datatypes.get(name, "")) for name, array in given.items()]
+        flags = _flags(sequence_start, sequence_end)
+        options = InferOptions(self._version, request_id, outputs, parameters, priority, timeout_us, sequence_id, flags)
+        return tensors, options
 
 
 def answer_within(future: ResultFuture, timeout_s: float | None) -> Answer:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 _ID_BITS = 63
 """So that an INT64 correlation id holds it."""
-_OPTIONS = ("outputs", "parameters", "request_id", "priority", "timeout_us")
 
 
 class Sequence:
@@ -62,19 +61,19 @@ class Sequence:
         Raises:
             InvalidArgumentError: the sequence has ended.
         """
-        return answer_within(self._submit(inputs, end, more), timeout_s)
+        return answer_within(self.submit(inputs, end=end, **more), timeout_s)
 
     async def infer_async(
         self, inputs: Mapping[str, ArrayLike] = NO_INPUTS, /, *, end: bool = False, **more: Any
     ) -> Answer:
         """The next request, as `infer`, without blocking the event loop."""
-        return Answer.of(await asyncio.wrap_future(self._submit(inputs, end, more)))
+        return Answer.of(await asyncio.wrap_future(self.submit(inputs, end=end, **more)))
 
-    def submit(self, inputs: Mapping[str, ArrayLike], *, end: bool = False, **options: Any) -> ResultFuture:
+    def submit(self, inputs: Mapping[str, ArrayLike] = NO_INPUTS, /, *, end: bool = False, **more: Any) -> ResultFuture:
         """Start the next request, as `Model.submit`. Cancelling one request ends the sequence."""
         start = self._take_turn(end)
         try:
-            future = self._model.submit(inputs, sequence_id=self.id, sequence_start=start, sequence_end=end, **options)
+            future = self._model.submit(inputs, sequence_id=self.id, sequence_start=start, sequence_end=end, **more)
         except BaseException:
             self._failed(start, end)
             raise
@@ -108,10 +107,6 @@ class Sequence:
             ended = self._ended
         if self._used and not ended:
             self._give_up()
-
-    def _submit(self, inputs: Mapping[str, ArrayLike], end: bool, more: dict[str, Any]) -> ResultFuture:
-        options = {name: more.pop(name) for name in _OPTIONS if name in more}
-        return self.submit({**inputs, **more}, end=end, **options)
 
     def _take_turn(self, end: bool) -> bool:
         """Whether the request whose turn it is starts the sequence."""

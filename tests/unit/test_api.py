@@ -85,6 +85,20 @@ def test_async(server):
     assert [outputs["OUTPUT0"].tolist() for outputs in asyncio.run(both())] == [[[1.0]], [[2.0]]]
 
 
+def test_inputs_by_keyword_everywhere(server):
+    model = server.model("floats")
+    row = [[1.0, 2.0]]
+    assert model.submit(INPUT0=row, request_id="r").result(20).outputs["OUTPUT0"].numpy().tolist() == row
+    assert [answer["OUTPUT0"].tolist() for answer in model.stream(INPUT0=row, priority=0)] == [row]
+    assert asyncio.run(model.infer_async(INPUT0=row, outputs=["OUTPUT0"]))["OUTPUT0"].tolist() == row
+
+
+@pytest.mark.parametrize("name", ["inputs", "outputs_"])
+def test_an_input_may_have_any_name(server, name):
+    with pytest.raises(InvalidArgumentError, match=f"unexpected inference input '{name}'"):
+        server.model("floats").infer(**{name: [[1.0]]})
+
+
 def test_what_a_model_tells(server):
     model = server.model("floats", version=1)
     model.infer(INPUT0=[[1.0], [2.0]])
