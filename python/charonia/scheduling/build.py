@@ -15,7 +15,7 @@ from charonia.scheduling.sequence import Ended, SequenceScheduler
 from charonia.scheduling.sequence_controls import SequenceControls
 from charonia.scheduling.sequence_direct import DirectLane
 from charonia.scheduling.sequence_gate import StartGate
-from charonia.scheduling.sequence_lane import Lane
+from charonia.scheduling.sequence_lane import Lane, Place
 from charonia.scheduling.sequence_oldest import OldestLane
 from charonia.scheduling.sequence_table import SequencePlan
 from charonia.scheduling.state import StateStore
@@ -115,14 +115,11 @@ def _new_lane(
     if config.sequence_batching.HasField("oldest"):
         oldest = config.sequence_batching.oldest
         slots = oldest.max_candidate_sequences if oldest.max_candidate_sequences > 0 else rows
-        return OldestLane(seat, number, slots, lock, controls, batch_rule(config), keeps_order=oldest.preserve_ordering)
+        place = Place(seat, number, slots, lock, controls)
+        return OldestLane(place, batch_rule(config), keeps_order=oldest.preserve_ordering)
     direct = config.sequence_batching.direct
     return DirectLane(
-        seat,
-        number,
-        rows,
-        lock,
-        controls,
+        Place(seat, number, rows, lock, controls),
         min_ready=direct.minimum_slot_utilization * rows,
         max_delay_us=direct.max_queue_delay_microseconds,
         waits_for_all=not config.model_transaction_policy.decoupled,

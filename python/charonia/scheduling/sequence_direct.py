@@ -1,6 +1,5 @@
 """The strategy `direct`: each sequence has a slot of the batch for itself, as long as it lives."""
 
-import threading
 from collections.abc import Sequence
 from math import ceil
 
@@ -9,7 +8,7 @@ from charonia.core.request import InferRequest, Reply
 from charonia.core.tensor import Tensor
 from charonia.scheduling.forming import NOTHING, Decision
 from charonia.scheduling.sequence_controls import SequenceControls
-from charonia.scheduling.sequence_lane import Lane
+from charonia.scheduling.sequence_lane import Lane, Place
 from charonia.scheduling.sequence_line import LiveSequence
 
 
@@ -23,20 +22,8 @@ class DirectLane(Lane):
             later than its neighbours would miss every other batch.
     """
 
-    def __init__(
-        self,
-        seat: object,
-        number: int,
-        slot_count: int,
-        lock: threading.Lock,
-        controls: SequenceControls,
-        *,
-        min_ready: float,
-        max_delay_us: int,
-        waits_for_all: bool,
-    ) -> None:
-        super().__init__(seat, number, slot_count, lock)
-        self._controls = controls
+    def __init__(self, place: Place, *, min_ready: float, max_delay_us: int, waits_for_all: bool) -> None:
+        super().__init__(place)
         self._min_ready = min_ready
         self._delay_ns = max_delay_us * 1000
         self._waits_for_all = waits_for_all
@@ -69,17 +56,12 @@ class DirectLane(Lane):
         highest = max(slot for slot, each in enumerate(self.slots) if each is not None and each.is_ready)
         chosen = [self._joins(sequence, like) for sequence in self.slots[: highest + 1]]
         padding = _Padding(like, next(each for each in chosen if each is not None), self._controls)
-        return [padding.make() if sequence is None else self._take(sequence) for sequence in chosen]
+        return [padding.make() if sequence is None else self.hand_out_one(sequence) for sequence in chosen]
 
     @staticmethod
     def _joins(sequence: LiveSequence | None, like: InferRequest) -> LiveSequence | None:
         joins = sequence is not None and sequence.is_ready and sequence.waiting[0].shape_key == like.shape_key
         return sequence if joins else None
-
-    def _take(self, sequence: LiveSequence) -> InferRequest:
-        request = self.hand_out_one(sequence)
-        self._controls.apply(request)
-        return request
 
 
 class _Padding:

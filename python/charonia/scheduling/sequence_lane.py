@@ -3,29 +3,49 @@
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from charonia.core.request import InferRequest
 from charonia.scheduling.forming import NOTHING, Decision
+from charonia.scheduling.sequence_controls import SequenceControls
 from charonia.scheduling.sequence_line import LiveSequence
 
 
-class Lane(ABC):
-    """One instance, and its slots: how many sequences it may have at a time. Used under the scheduler's lock.
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a lane stands.
 
     Attributes:
         seat: the instance, as it calls itself.
         number: counts lanes in the order of their instances.
+        slot_count: how many sequences it may have at a time.
+        lock: the scheduler's, under which lanes are used.
+    """
+
+    seat: object
+    number: int
+    slot_count: int
+    lock: threading.Lock
+    controls: SequenceControls
+
+
+class Lane(ABC):
+    """One instance, and its slots. Used under the scheduler's lock.
+
+    Attributes:
+        seat, number: see `Place`.
         running: how many requests the instance has that are not settled.
         is_leaving: the instance takes no new sequences, and ends with its last one.
     """
 
-    def __init__(self, seat: object, number: int, slot_count: int, lock: threading.Lock) -> None:
-        self.seat = seat
-        self.number = number
-        self.slots: list[LiveSequence | None] = [None] * slot_count
+    def __init__(self, place: Place) -> None:
+        self.seat = place.seat
+        self.number = place.number
+        self.slots: list[LiveSequence | None] = [None] * place.slot_count
         self.running = 0
         self.is_leaving = False
-        self._changed = threading.Condition(lock)
+        self._controls = place.controls
+        self._changed = threading.Condition(place.lock)
         self._is_idle = False
         self._growing = NOTHING
 
@@ -55,9 +75,12 @@ class Lane(ABC):
         """What `decide` has chosen, as it is to be executed."""
 
     def hand_out_one(self, sequence: LiveSequence) -> InferRequest:
+        """Its first request, with the controls."""
         self.drop_ready(sequence)
         self.running += 1
-        return sequence.hand_out()
+        request = sequence.hand_out()
+        self._controls.apply(request)
+        return request
 
     def wait(self, timeout_s: float | None, growing: Decision) -> None:
         """Of the instance: until something has changed that may matter. May return early."""

@@ -1,14 +1,12 @@
 """The strategy `oldest`: one request of each sequence at a time, batched as dynamic batching does, oldest first."""
 
-import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 
 from charonia.core.request import InferRequest
 from charonia.scheduling.forming import BatchRule, Decision
 from charonia.scheduling.ordering import ReplyOrder
-from charonia.scheduling.sequence_controls import SequenceControls
-from charonia.scheduling.sequence_lane import Lane
+from charonia.scheduling.sequence_lane import Lane, Place
 from charonia.scheduling.sequence_line import LiveSequence
 
 
@@ -19,19 +17,8 @@ class OldestLane(Lane):
         keeps_order: responses leave in the order in which their requests became the first of their sequence.
     """
 
-    def __init__(
-        self,
-        seat: object,
-        number: int,
-        slot_count: int,
-        lock: threading.Lock,
-        controls: SequenceControls,
-        rule: BatchRule,
-        *,
-        keeps_order: bool,
-    ) -> None:
-        super().__init__(seat, number, slot_count, lock)
-        self._controls = controls
+    def __init__(self, place: Place, rule: BatchRule, *, keeps_order: bool) -> None:
+        super().__init__(place)
         self._rule = rule
         self._order = ReplyOrder() if keeps_order else None
         self._ready: OrderedDict[LiveSequence, None] = OrderedDict()
@@ -60,10 +47,7 @@ class OldestLane(Lane):
 
     def hand_out(self, batch: Sequence[InferRequest]) -> Sequence[InferRequest]:
         sequences = [sequence for sequence, _ in zip(self._ready, batch, strict=False)]
-        handed_out = [self.hand_out_one(sequence) for sequence in sequences]
-        for request in handed_out:
-            self._controls.apply(request)
-        return handed_out
+        return [self.hand_out_one(sequence) for sequence in sequences]
 
 
 def _already_queued(request: InferRequest) -> None:
