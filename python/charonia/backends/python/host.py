@@ -14,7 +14,7 @@ from charonia.backends.python.calls import ProcessCalls
 from charonia.backends.python.child import wire
 from charonia.backends.python.events import ModelEvents
 from charonia.backends.python.launch import ModelFiles
-from charonia.backends.python.link import Link
+from charonia.backends.python.link import Link, OutOfStep
 from charonia.backends.python.outgoing import OutgoingCalls
 from charonia.backends.python.outputs import OutputCheck
 from charonia.backends.python.process import ChildFailed, ChildProcess, Patience
@@ -138,7 +138,10 @@ class IsolatedInstance:
         life = self._usable()
         try:
             life.link.exchange(batch, life.take_call)
-        except wire.LinkClosed:
+        except wire.LinkClosed as closed:
+            if isinstance(closed, OutOfStep):
+                self._plan.log.error(f"{self._plan.label}: {closed}; its process is killed")
+                life.child.kill()
             life.link.fail_open(self._death(life))
 
     def sequence_ended(self, correlation_id: int | str, reason: str) -> None:

@@ -27,6 +27,10 @@ from charonia.core.errors import CharoniaError, UnavailableError
 from charonia.core.tensor import Tensor
 
 
+class OutOfStep(wire.LinkClosed):
+    """The process answers another batch than the one that it was sent: its answers are of no use any more."""
+
+
 class Link:
     """Exchanges batches with one process. For the instance's thread; `responses` and `fail_open` come on others.
 
@@ -66,6 +70,7 @@ class Link:
 
         Raises:
             LinkClosed: the process has gone; nothing of this batch is answered then but by senders.
+            OutOfStep: as LinkClosed, but the process is to be ended by the caller.
         """
         self._inputs.free_returned()
         first = self._open.begin(batch)
@@ -74,6 +79,8 @@ class Link:
             self._send(batch, first)
             while (frame := self._work.receive()).kind == wire.INFER:
                 on_call(frame)
+            if frame.correlation != self._correlation:  # after a fault of ours in the midst of an exchange
+                raise OutOfStep(f"it answered exchange {frame.correlation} in place of {self._correlation}")
             self._work.send_notices()
             if frame.meta[0] or frame.meta[2]:  # what senders answer is computed later
                 batch.outputs_ready()
