@@ -11,7 +11,7 @@ class Outlet(Generic[T]):
     """Hands on what waits, together. Whoever comes while another thread is at it leaves its things to that one.
 
     Args:
-        hand_on: must not raise; may come back to this outlet.
+        hand_on: must not raise, and if it does, what comes later is handed on still; may come back to this outlet.
     """
 
     def __init__(self, hand_on: Callable[[list[T]], None]) -> None:
@@ -28,9 +28,11 @@ class Outlet(Generic[T]):
     def flush(self) -> None:
         """Hand on what waits, unless another thread does."""
         while things := self._next():
-            self._hand_on(things)
-            with self._lock:
-                self._busy = False
+            try:
+                self._hand_on(things)
+            finally:
+                with self._lock:
+                    self._busy = False
 
     def _next(self) -> list[T]:
         with self._lock:
