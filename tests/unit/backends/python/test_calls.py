@@ -310,3 +310,16 @@ def test_what_a_call_needs_is_named(runtime, missing):
     del given[missing]
     with pytest.raises(TypeError, match=missing):
         request_class(runtime)(**given)
+
+
+def test_what_goes_wrong_after_the_last_response_is_not_hidden(runtime, request_, monkeypatch):
+    runtime.answer_at_once = response(1)
+
+    def begin(request, decoupled, sink, infer=runtime.infer):
+        infer(request, decoupled, sink)
+        raise MemoryError("after the answer")
+
+    monkeypatch.setattr(runtime, "infer", begin)
+    with pytest.raises(MemoryError, match="after the answer"):
+        request_.exec()
+    assert not request_._running

@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 from collections import deque
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Callable, Iterator, Tuple
 
@@ -86,7 +86,8 @@ class _Call:
         try:
             self._outgoing = request._runtime.infer(request, decoupled, self)
         except BaseException:
-            self._running.remove(self)
+            with suppress(ValueError):  # the last response came before
+                self._running.remove(self)
             raise
         if self._cancelled:  # meanwhile
             self.cancel()
