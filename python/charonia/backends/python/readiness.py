@@ -16,7 +16,7 @@ class ReadinessQuestion:
 
     Args:
         label: the instance, for the log.
-        put: asks the model; must not block. Its answer comes to `answered`.
+        put: asks the model; must not block. Its answer comes to `answered`; if it raises, that is a no.
     """
 
     def __init__(self, label: str, put: Callable[[], None], log: Log) -> None:
@@ -37,7 +37,10 @@ class ReadinessQuestion:
                 answer = self._open = Future()
                 answer.set_running_or_notify_cancel()
         if is_new:
-            self._put()
+            try:
+                self._put()
+            except Exception as error:  # no more threads, for one
+                self.answered(False, f"it could not be asked: {error!r}")
         return answer
 
     def answered(self, ready: bool, problem: str = "") -> None:

@@ -5,6 +5,9 @@ import threading
 import numpy as np
 import pytest
 
+from charonia.backends.python.readiness import ReadinessQuestion
+from charonia.testing.log import kept_log
+
 X = {"X": np.zeros(1, np.float32)}
 PATIENCE_S = 20
 CODE = """
@@ -94,3 +97,19 @@ def test_a_process_that_dies_is_not_ready_and_the_next_one_is_asked(workshop):
     assert served.call(**X)["Y"] == [0]
     assert served.instance.tells_ready
     assert served.instance.ask_ready().result(PATIENCE_S) is True
+
+
+def test_a_question_that_cannot_be_put_is_answered_no_and_may_be_asked_again():
+    ways = [RuntimeError("can't start new thread"), None]
+
+    def put():
+        if (error := ways.pop(0)) is not None:
+            raise error
+
+    log, lines = kept_log(verbose_level=1)
+    question = ReadinessQuestion("model 'm' instance 'm_0'", put, log)
+    assert question.ask().result(0) is False
+    assert "can't start new thread" in lines.text
+    again = question.ask()
+    question.answered(True)
+    assert again.result(0) is True
