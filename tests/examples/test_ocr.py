@@ -141,8 +141,13 @@ def test_lines_upside_down_are_turned(server):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_what_is_no_image_is_told(server, form):
-    with pytest.raises(InvalidArgumentError, match="IMAGE_IN is no image that can be read"):
-        infer(server, form, b"not an image")
+    for file, why in (
+        (b"not an image", "its 12 bytes are of no format that Pillow knows"),
+        (page(["still"])[:100], ""),
+    ):
+        with pytest.raises(InvalidArgumentError, match=f"IMAGE_IN is no image that can be read: {why}") as refused:
+            infer(server, form, file)
+        assert " object at 0x" not in str(refused.value)
     assert texts(infer(server, form, page(["still"]))) == ["still"]
 
 

@@ -4,7 +4,7 @@ import io
 
 import numpy as np
 import triton_python_backend_utils as pb_utils
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 
 class TritonPythonModel:
@@ -16,8 +16,11 @@ class TritonPythonModel:
         try:
             image = Image.open(io.BytesIO(data.tobytes())).convert("RGB")
         except Exception as error:
+            # Pillow's own words name the object in memory.
+            why = f"its {data.size} bytes are of no format that Pillow knows"
             wrong = pb_utils.TritonError(
-                f"IMAGE_IN is no image that can be read: {error}", pb_utils.TritonError.INVALID_ARG
+                f"IMAGE_IN is no image that can be read: {why if isinstance(error, UnidentifiedImageError) else error}",
+                pb_utils.TritonError.INVALID_ARG,
             )
             return pb_utils.InferenceResponse(output_tensors=[], error=wrong)
         return pb_utils.InferenceResponse([pb_utils.Tensor("IMAGE_OUT", np.asarray(image, np.uint8))])
