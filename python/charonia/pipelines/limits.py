@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Callable
 
 from charonia.core.request import InferRequest
+from charonia.pipelines.flow import StreamFlow
 from charonia.pipelines.graph import StepPlan
 from charonia.pipelines.outlet import Outlet
 from charonia.pipelines.run import Run
@@ -27,31 +28,49 @@ class InflightLimit:
         self._outlet = Outlet(submit)
         self._lock = threading.Lock()
         self._waiting: deque[Entering] = deque()
+        self._inside: set[InferRequest] = set()
 
     @property
     def waiting_count(self) -> int:
         return len(self._waiting)
 
+    def is_wanted(self) -> bool:
+        """Whether anybody waits for a place."""
+        return bool(self._waiting)
+
     def enter(self, run: Run, step: StepPlan, request: InferRequest) -> None:
         run.wait_at_limit(step.in_region, 1)
         with self._lock:
+            is_first = not self._waiting
             self._waiting.append((run, step, request))
-        self._proceed(0)
+        self._proceed()
         self._on_room(run)
+        if is_first and self._waiting:
+            self._tell_wanted()
 
-    def leave(self) -> None:
-        """One request that had a place is settled."""
-        self._proceed(1)
+    def leave(self, request: InferRequest) -> None:
+        """A request that had a place is settled."""
+        with self._lock:
+            self._inside.discard(request)
+            self._free += 1
+        self._proceed()
 
-    def _proceed(self, freed: int) -> None:
+    def _tell_wanted(self) -> None:
+        with self._lock:
+            inside = list(self._inside)
+        for request in inside:
+            if isinstance(request.flow, StreamFlow):
+                request.flow.wake()
+
+    def _proceed(self) -> None:
         passed: list[Entering] = []
         with self._lock:
-            self._free += freed
             while self._waiting and (self._free > 0 or self._waiting[0][0].ended):
                 entering = self._waiting.popleft()
                 passed.append(entering)
                 if not entering[0].ended:  # else it was cancelled, or failed: its requests are not sent any more
                     self._free -= 1
+                    self._inside.add(entering[2])
                     self._outlet.add(entering)
         self._outlet.flush()
         for run, step, _ in passed:

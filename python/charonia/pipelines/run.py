@@ -137,18 +137,21 @@ class Run:
         stamps.input_ns, stamps.infer_ns, stamps.output_ns = self.input_ns, self.infer_ns, self.output_ns
         return stamps
 
-    def has_room(self, strand: Strand, region: int) -> bool:
+    def has_room(self, strand: Strand, region: int, is_wanted: bool) -> bool:
         """Whether a decoupled step in this region of the graph may answer its call for `strand`.
 
-        Never all wait for one another: what is behind a step is held up by none before it, a step that others of the
-        run wait to enter goes on so that it ends, and so do those whose answers all others wait for.
+        Never all wait for one another: what is behind a step is held up by none before it, a step that others wait to
+        enter goes on so that it ends, and so do those whose answers all others wait for.
+
+        Args:
+            is_wanted: others, of any run, wait to enter the step.
         """
         if self.ended:
             return True
         waiting = dict(self._at_limits)
         if any(count and at > region for at, count in waiting.items()):
             return False
-        return self.open_strands <= OPEN_STRANDS or bool(waiting.get(region)) or self._leads(strand)
+        return self.open_strands <= OPEN_STRANDS or is_wanted or bool(waiting.get(region)) or self._leads(strand)
 
     def _leads(self, strand: Strand) -> bool:
         """Whether its next answer is among the first to go."""

@@ -140,7 +140,7 @@ class EnsembleScheduler:
             step: StepPlan
             strand, step = reply.request.token  # type: ignore[misc]
             if reply.final and self._limits:
-                self._limits[step.index].leave()
+                self._limits[step.index].leave(reply.request)
             try:
                 strand.run.took(strand, step, reply, progress)
             except CharoniaError as error:
@@ -283,9 +283,13 @@ class EnsembleScheduler:
             signature,
             batch_dim,
             step.decoupled,
-            StreamFlow(strand, step.in_region, outer.flow) if step.decoupled else None,
+            self._flow(strand, step) if step.decoupled else None,
             (*outer.ancestors, self._name),
         )
+
+    def _flow(self, strand: Strand, step: StepPlan) -> StreamFlow:
+        is_wanted = self._limits[step.index].is_wanted if self._limits else _never
+        return StreamFlow(strand, step.in_region, strand.run.request.flow, is_wanted)
 
     def _enter_all(self, entering: Sequence[tuple[Run, StepPlan, InferRequest]]) -> None:
         for run, step, request in entering:
@@ -313,3 +317,8 @@ class EnsembleScheduler:
     def _tell_room(self, run: Run) -> None:
         for listener in run.listeners():
             listener()
+
+
+def _never() -> bool:
+    """Nobody waits for a place where there are as many as anybody wants."""
+    return False
