@@ -124,11 +124,13 @@ class InlineInstance:
             batch.ready_for_next()
         for task, request, outcome in zip(tasks, requests, outcomes, strict=True):
             if outcome is HELD:
-                request.get_response_sender()  # it learns when the model lets go of the request
+                request._make_sender()  # it learns when the model lets go of the request
             else:
                 self._settle(task, outcome)
 
     def close(self) -> None:
+        for task in list(self._program.runtime.open):
+            task.is_unloading |= task.answer == self._send
         try:
             self._model.finalize()
         except ModelFailure as failure:

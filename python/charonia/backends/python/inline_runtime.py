@@ -33,9 +33,10 @@ class Task:
     Attributes:
         answer: sends one of its responses; given (response or None for the bare end, whether it is the last).
         rescheduled: the request is the scheduler's again.
+        is_unloading: its instance is; what the model lets go of now goes with it.
     """
 
-    __slots__ = ("answer", "batch", "request", "rescheduled")
+    __slots__ = ("answer", "batch", "is_unloading", "request", "rescheduled")
 
     def __init__(
         self, batch: Batch, request: InferRequest, answer: "Callable[[Task, InferenceResponse | None, bool], None]"
@@ -44,6 +45,7 @@ class Task:
         self.request = request
         self.answer = answer
         self.rescheduled = False
+        self.is_unloading = False
 
     @property
     def cancelled(self) -> bool:
@@ -57,7 +59,10 @@ class InlineRuntime:
         open: the tasks that are executed, or held by the model.
     """
 
-    def __init__(self, model_dir: str, decoupled: bool, events: ModelEvents, calls: OutgoingCalls) -> None:
+    def __init__(
+        self, model_name: str, model_dir: str, decoupled: bool, events: ModelEvents, calls: OutgoingCalls
+    ) -> None:
+        self.model_name = model_name
         self.model_dir = model_dir
         self.decoupled = decoupled
         self.open: set[Task] = set()
@@ -90,10 +95,8 @@ class InlineRuntime:
         task: Task = sender.key
         self.open.discard(task)
         if not (task.request.settled or task.rescheduled):
-            _thread.start_new_thread(self._fail_dropped, (task,))  # here no lock may be taken
-
-    def _fail_dropped(self, task: Task) -> None:
-        task.answer(task, InferenceResponse([], dropped_error(self.decoupled)), True)
+            error = dropped_error(sender, task.is_unloading)
+            _thread.start_new_thread(_fail, (task, error))  # here no lock may be taken
 
     def infer(self, request: InferenceRequest, decoupled: bool, sink: ResponseSink) -> "_InlineCall":
         inputs = [take(tensor, copies=not sink.blocks) for tensor in request._inputs]
@@ -183,7 +186,12 @@ def _failed(reply: Reply) -> InferenceResponse:
 def new_runtime(context: ModelContext, model_dir: str, events: ModelEvents) -> InlineRuntime:
     server = context.server
     calls = OutgoingCalls(context.name, server.submitter, server.clock)
-    return InlineRuntime(model_dir, context.config.model_transaction_policy.decoupled, events, calls)
+    decoupled = context.config.model_transaction_policy.decoupled
+    return InlineRuntime(context.name, model_dir, decoupled, events, calls)
+
+
+def _fail(task: Task, error: TritonError) -> None:
+    task.answer(task, InferenceResponse([], error), True)
 
 
 def _is_on_loop() -> bool:

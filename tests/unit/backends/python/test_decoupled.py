@@ -206,7 +206,51 @@ def test_a_request_that_the_model_lets_go_of_fails(decoupled, what):
                 gc.collect()
     """
     batch = decoupled(code).run(row(0))
-    assert "TRITONSERVER_RESPONSE_COMPLETE_FINAL" in str(batch.error())
+    assert str(batch.error()).startswith(
+        "execute of model 'm', which is decoupled, returned without taking the request's response sender: "
+        if what == "request"
+        else "model 'm' has let go of the request's response sender without TRITONSERVER_RESPONSE_COMPLETE_FINAL, "
+    )
+
+
+def test_a_request_that_is_kept_beyond_execute_may_take_its_sender_later(decoupled):
+    code = """
+    class TritonPythonModel:
+        kept = None
+
+        def execute(self, requests):
+            if self.kept is not None:
+                self.kept.get_response_sender()
+            self.kept = requests[0] if self.kept is None else None
+    """
+    served = decoupled(code)
+    batches = [make_batch(row(0)), make_batch(row(1))]
+    for batch in batches:
+        batch.start(served.instance)
+    assert "has let go of" in str(batches[0].wait().error())
+    assert "without taking" in str(batches[1].wait().error())
+
+
+@pytest.mark.parametrize("streams", [True, False])
+def test_what_a_model_keeps_until_it_is_unloaded_is_told_so(serve, streams):
+    code = """
+    class TritonPythonModel:
+        def initialize(self, args):
+            self.senders = []
+
+        def execute(self, requests):
+            self.senders += [request.get_response_sender() for request in requests]
+            return RETURNED
+    """.replace("RETURNED", "None" if streams else "[None] * len(requests)")
+    served = serve(code, decoupled=streams)
+    batch = make_batch(row(0), row(1))
+    batch.start(served.instance)
+    served.unload()
+    batch.wait()
+    for index in range(2):
+        assert str(batch.error(index)) == (
+            "the instance of model 'm' that had the request was unloaded before it sent the last response"
+        )
 
 
 def test_coroutines_run_beside_one_another(decoupled):

@@ -29,12 +29,15 @@ class ChildRuntime:
 
     Attributes:
         released: input blocks to report with responses.
+        is_unloading: what the model lets go of now goes with the model.
     """
 
     def __init__(
         self, work: wire.Channel, events: wire.Channel, outputs: Arena, inputs: Region, replies: Region
     ) -> None:
         self.model_dir = ""
+        self.model_name = ""
+        self.is_unloading = False
         self.decoupled = False
         self.released: deque[int] = deque()
         self._events = events
@@ -58,7 +61,7 @@ class ChildRuntime:
         self._responses.wait_for_room(sender)
 
     def dropped(self, sender: InferenceResponseSender) -> None:
-        self._responses.fail(sender.key, dropped_error(self.decoupled))
+        self._responses.fail(sender.key, dropped_error(sender, self.is_unloading))
 
     def reschedule(self, sender: InferenceResponseSender) -> None:
         """What was sent comes before it."""
@@ -99,7 +102,8 @@ class ChildRuntime:
         return answer.meta
 
     def settle(self) -> None:
-        """Return when the server has taken all that was logged and cast so far."""
+        """Return when the server has taken all that was logged, sent and cast so far."""
+        self._responses.settle()
         try:
             self.call("settle")
         except TritonModelException:  # the server has gone

@@ -197,10 +197,15 @@ class InferenceRequest:
         return bool(self._is_cancelled(self._slot))
 
     def get_response_sender(self) -> InferenceResponseSender:
-        if self._sender is None:
-            with _MAKING_SENDERS:  # a second one would count as dropped
-                if self._sender is None:
-                    self._sender = InferenceResponseSender(self)
+        sender = self._sender or self._make_sender()
+        sender._is_taken = True
+        return sender
+
+    def _make_sender(self) -> InferenceResponseSender:
+        """The one sender, for the runtime, which does not send by it."""
+        with _MAKING_SENDERS:  # a second one would count as dropped
+            if self._sender is None:
+                self._sender = InferenceResponseSender(self)
         return self._sender
 
     def set_release_flags(self, flags: int) -> None:

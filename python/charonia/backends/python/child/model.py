@@ -129,6 +129,7 @@ class Model:
         except BaseException as error:
             raise ModelFailure(f"finalize failed: {describe(error)}") from None
         finally:
+            self._execute = None  # it refers to the instance, which may hold senders
             self._is_over = True
             if self._loop is not None:
                 self._loop.call_soon_threadsafe(self._loop.stop)

@@ -64,14 +64,19 @@ class Responses:
 
     def fail(self, key: int, error: TritonError) -> None:
         """End a request with an error. May be called in the midst of anything: another thread sends it."""
-        item = (key, LAST, (error.code(), error.message()), None, None, b"")
+        self._waiting.append((key, LAST, (error.code(), error.message()), None, None, b""))
         try:
-            _thread.start_new_thread(self._post, (item,))
+            _thread.start_new_thread(self._flush, ())
         except RuntimeError:  # the interpreter is ending, and with it every request
             pass
 
     def reschedule(self, key: int) -> None:
         self._post((key, AGAIN, None, None, None, b""))
+
+    def settle(self) -> None:
+        """Return when all is sent, also what `fail` was given."""
+        with self._sending:
+            self._send_waiting()
 
     def wait_for_room(self, sender: InferenceResponseSender) -> None:
         """Raises TritonModelException: on an event loop, after some seconds."""
@@ -124,6 +129,9 @@ class Responses:
     def _post(self, item: Any) -> None:
         """Whoever is sending sends this too; so no thread waits for another, and small responses share a frame."""
         self._waiting.append(item)
+        self._flush()
+
+    def _flush(self) -> None:
         while self._waiting and self._sending.acquire(blocking=False):
             try:
                 self._send_waiting()

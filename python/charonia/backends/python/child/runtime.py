@@ -45,9 +45,11 @@ class Runtime(Protocol):
 
     Attributes:
         decoupled: whether the model may send any number of responses; known before `initialize` is called.
+        model_name: known from then on too.
     """
 
     model_dir: str
+    model_name: str
     decoupled: bool
 
     def send(self, sender: InferenceResponseSender, response: InferenceResponse | None, final: bool) -> None:

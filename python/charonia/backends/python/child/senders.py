@@ -49,11 +49,23 @@ class InferenceResponseSender:
         ahead: for the runtime to count in: responses that their reader has not taken.
     """
 
-    __slots__ = ("__weakref__", "_closed", "_count", "_is_cancelled", "_lock", "_runtime", "_wanted", "ahead", "key")
+    __slots__ = (
+        "__weakref__",
+        "_closed",
+        "_count",
+        "_is_cancelled",
+        "_is_taken",
+        "_lock",
+        "_runtime",
+        "_wanted",
+        "ahead",
+        "key",
+    )
 
     def __init__(self, request: InferenceRequest) -> None:
         self._closed = False
         self._count = 0
+        self._is_taken = False  # whether the model has asked for it
         self._runtime = request._runtime
         self._is_cancelled = request._is_cancelled
         self._wanted = request._requested if request._prunes else None  # None for all outputs
@@ -170,16 +182,32 @@ def failed(requests: Sequence[InferenceRequest], text: str, decoupled: bool) -> 
     return [TritonError(text) if waits and not decoupled else SENT for waits in told]
 
 
-def dropped_error(decoupled: bool) -> TritonError:
-    """For a request whose sender the model has let go of before the end."""
-    if decoupled:
-        return TritonError(
-            "the model has let go of the request's response sender without TRITONSERVER_RESPONSE_COMPLETE_FINAL, "
-            "so nothing more would ever come"
+def dropped_error(sender: InferenceResponseSender, is_unloading: bool) -> TritonError:
+    """For a request whose sender has gone before the end.
+
+    Args:
+        is_unloading: it went with the model, which may have kept it as long as it could.
+    """
+    runtime = sender._runtime
+    model = f"model '{runtime.model_name}'"
+    if is_unloading:
+        text = f"the instance of {model} that had the request was unloaded before it sent the last response"
+    elif not runtime.decoupled:
+        text = (
+            f"execute of {model} returned no response (None) for the request, and its response sender has gone without "
+            "sending one"
         )
-    return TritonError(
-        "execute returned no response (None) for the request, and its response sender has gone without sending one"
-    )
+    elif sender._is_taken:
+        text = (
+            f"{model} has let go of the request's response sender without TRITONSERVER_RESPONSE_COMPLETE_FINAL, so "
+            "nothing more would ever come"
+        )
+    else:
+        text = (
+            f"execute of {model}, which is decoupled, returned without taking the request's response sender: "
+            "get_response_sender() gives it, and the last it sends has TRITONSERVER_RESPONSE_COMPLETE_FINAL"
+        )
+    return TritonError(text)
 
 
 def _outcome(request: InferenceRequest, response: Any, sentence: Callable[[str], str]) -> Outcome:

@@ -85,6 +85,7 @@ class Server:
         return Model(name, self._module).complete(config_json)
 
     def _initialize(self, name: str, args: dict[str, str], output_names: tuple[str, ...]) -> tuple[bool, bool]:
+        self._runtime.model_name = args["model_name"]
         self._runtime.decoupled = is_decoupled(args)
         if self._runtime.decoupled:
             self._released = self._runtime.released  # what streams may outlive the batch, and the next one be far
@@ -105,6 +106,7 @@ class Server:
             self._runtime.log(ERROR, str(failure), "model.py", 0)
 
     def _finalize(self) -> None:
+        self._runtime.is_unloading = True
         model, self._model = self._model, None
         if model is not None:
             model.finalize()
@@ -135,7 +137,7 @@ class Server:
         rescheduled = []
         for index, outcome in enumerate(outcomes):
             if outcome is HELD:
-                requests[index].get_response_sender()  # the model may let go of the request without having asked for it
+                requests[index]._make_sender()  # the model may let go of the request without having asked for it
             elif outcome is RESCHEDULED and not self._runtime.decoupled:
                 rescheduled.append(index)
             elif outcome is RESCHEDULED:
