@@ -8,6 +8,7 @@ stop   exiting is published → no new connections, no new calls → accepted ca
 import os
 import threading
 import traceback
+from collections.abc import Sequence
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -295,7 +296,20 @@ class Server:
         )
         self.log.info(f"Waiting for in-flight requests to complete: {waiting} now, up to {timeout_s:.0f} s")
         drained = self._doors.drain(timeout_s) if self._doors is not None else True
-        return drained and all(model.wait_idle(max(0.0, deadline - monotonic())) for model in loaded)
+        idle = [model.wait_idle(max(0.0, deadline - monotonic())) for model in loaded]
+        if not all(idle):
+            self._log_unanswered(loaded)
+        return drained and all(idle)
+
+    def _log_unanswered(self, loaded: Sequence[ModelVersion]) -> None:
+        for model in loaded:
+            count = model.in_flight
+            if count:
+                requests = "1 request that is" if count == 1 else f"{count} requests that are"
+                self.log.error(
+                    f"model '{model.name}' version {model.version} still has {requests} not answered to the end, when "
+                    f"the exit timeout of {self.options.exit_timeout_secs} s is over"
+                )
 
     def _new_bell(self) -> tuple[Bell, int]:
         return self._doors.new_bell() if self._doors is not None else (ConditionBell(), 0)

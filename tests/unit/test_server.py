@@ -2,6 +2,10 @@
 
 import threading
 
+import numpy as np
+import pytest
+
+from charonia.core.tensor import Tensor
 from charonia.observe.log import LogSettings, ServerLog
 from charonia.options import ServerOptions
 from charonia.server import Server
@@ -43,6 +47,44 @@ def test_a_thread_that_dies_is_logged_and_ends_liveness(tmp_path):
     assert "thread 'timer' ended by an error" in lines.text
     assert "a bug of ours" in lines.text
     server.stop()
+
+
+KEEPS = """
+import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    def initialize(self, args):
+        self.senders = []
+
+    def execute(self, requests):
+        self.senders += [request.get_response_sender() for request in requests]
+"""
+
+
+@pytest.mark.parametrize(("kept", "said"), [(1, "1 request that is"), (3, "3 requests that are")])
+def test_a_stop_tells_what_was_not_answered_in_time(tmp_path, kept, said):
+    onnx_models.save(onnx_models.identity("FP32", ["N", 2]), tmp_path, "idle")
+    tensors = 'input { name: "X" data_type: TYPE_FP32 dims: 1 } output { name: "Y" data_type: TYPE_FP32 dims: 1 }'
+    inline = 'parameters { key: "execution" value { string_value: "inline" } }'
+    for name in ("keeps", "busy"):
+        config = f'backend: "python" model_transaction_policy {{ decoupled: true }} {tensors} {inline}'
+        (write_config(tmp_path, name, config) / "1").mkdir()
+        (tmp_path / name / "1" / "model.py").write_text(KEEPS)
+    lines = KeptLines()
+    server = Server(closed(model_repository=[str(tmp_path)], exit_timeout_secs=0), ServerLog(sink=lines))
+    server.open()
+    assert server.load().complete
+    streams = [
+        server.client.stream(name, [Tensor.from_numpy("X", np.zeros(1, np.float32), owned=True)], lambda result: result)
+        for name, count in (("keeps", kept), ("busy", 2))
+        for _ in range(count)
+    ]
+    assert not server.stop()
+    ends = "version 1 still has {} not answered to the end, when the exit timeout of 0 s is over"
+    assert f"model 'keeps' {ends.format(said)}" in lines.text
+    assert f"model 'busy' {ends.format('2 requests that are')}" in lines.text
+    assert lines.text.count("not answered to the end") == 2
+    del streams
 
 
 class Heard(KeptLines):
