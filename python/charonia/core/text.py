@@ -20,6 +20,11 @@ def clipped(text: str) -> str:
     return f"{text[:half]} … {text[-half:]}"
 
 
+def in_one_line(text: str) -> str:
+    """An error of others, which may have lines of a traceback, as a part of a sentence."""
+    return " ".join(text.split())
+
+
 def different_encoding(one: str, other: str, in_one: str, in_other: str) -> str:
     """What keeps two texts apart that look equal, as a clause; "" for texts that don't look equal.
 

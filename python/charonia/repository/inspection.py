@@ -25,6 +25,7 @@ from charonia.config.places import NO_PLACES, Place, Places
 from charonia.config.schema import ModelConfig
 from charonia.core.errors import CharoniaError
 from charonia.core.log import SilentLog
+from charonia.core.text import in_one_line
 from charonia.options import ServerOptions
 from charonia.repository.labels import label_findings
 from charonia.repository.scan import FoundModel
@@ -218,7 +219,7 @@ def explained(error: CharoniaError, inspect: Callable[[], VersionInspection]) ->
     known = error.findings if isinstance(error, ConfigError) else ()
     findings = [*found, *(each for each in known if each not in found)]
     if not known and not any(_says(str(error), each) for each in found):
-        findings.append(Finding(Severity.ERROR, "", None, f"the load said: {' '.join(str(error).split())}"))
+        findings.append(Finding(Severity.ERROR, "", None, f"the load said: {in_one_line(str(error))}"))
     return ConfigError(findings)
 
 

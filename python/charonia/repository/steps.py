@@ -9,6 +9,7 @@ from charonia.config.model_config import LoadedConfig
 from charonia.config.report import Report
 from charonia.config.steps import step_names, steps_of
 from charonia.config.validate_steps import StepModel, check_steps_with_models, is_decoupled
+from charonia.core.text import in_one_line
 from charonia.engine.model import ModelVersion
 from charonia.repository.directory import Directory
 from charonia.repository.labels import read_labels
@@ -62,4 +63,5 @@ def _why_absent(name: str, models: Models) -> str:
     model = models.models.get(name)
     if model is None or not model.entries:
         return "no repository of this server has it"
-    return "; ".join(entry.reason for entry in model.entries if entry.reason) or "it is not loaded"
+    reasons = [in_one_line(entry.reason) for entry in model.entries if entry.reason]
+    return "; ".join(reasons) or "it is not loaded"

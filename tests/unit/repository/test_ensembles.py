@@ -146,6 +146,23 @@ def test_a_step_that_fails_is_named_with_its_reason_and_the_others_serve(serve, 
     assert served.server.ready
 
 
+def test_the_traceback_of_a_step_is_told_without_escapes(serve, repository):
+    """Also by the ensembles that need the ensemble."""
+    repository.write("b/1/model.py", "class TritonPythonModel:\n    def initialize(self, args):\n        1 / 0\n")
+    tensors = (repository.path / "b" / "config.pbtxt").read_text().replace('"identity"', '"python"')
+    repository.write(
+        "b/config.pbtxt", f'{tensors} parameters {{ key: "execution" value {{ string_value: "inline" }} }}'
+    )
+    add_ensemble(repository, "outer", "ens")
+    served = serve()
+    for name in ("ens", "outer"):
+        with pytest.raises(InvalidArgumentError) as refused:
+            load(served, name)
+        said = str(refused.value)
+        assert "ZeroDivisionError: division by zero At: " in said
+        assert "\\" not in said
+
+
 def test_a_step_that_no_repository_has(serve, repository):
     add_ensemble(repository, "ens", "a", "zzz")
     served = serve()
