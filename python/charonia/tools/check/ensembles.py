@@ -7,6 +7,7 @@ from charonia.config.report import Report
 from charonia.config.validate_steps import StepModel, check_steps_with_models
 from charonia.repository.inspection import InspectionParts, ModelReading, inspect_version, read_model
 from charonia.repository.scan import FoundModel
+from charonia.tools.check.batches import check_batches
 from charonia.tools.check.graph import Graph, graph_of
 
 
@@ -21,6 +22,8 @@ def look_at_steps(
     config, report = reading.loaded.config, Report(reading.loaded.places)
     needed = _needed(reading, models, parts)
     check_steps_with_models(config, needed, report)
+    if not report.findings:
+        check_batches(config, needed, report)
     return report.findings, graph_of(config, needed)
 
 
