@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from charonia.core.request import Flow
+from charonia.pipelines.graph import StepPlan
 from charonia.pipelines.strand import Strand
 
 Question = Callable[[], bool]
@@ -17,12 +18,12 @@ class StreamFlow:
             the reader takes what comes.
     """
 
-    __slots__ = ("_is_wanted", "_outer", "_region", "_run", "_strand")
+    __slots__ = ("_is_wanted", "_outer", "_run", "_step", "_strand")
 
-    def __init__(self, strand: Strand, region: int, outer: Flow | None, is_wanted: Question) -> None:
+    def __init__(self, strand: Strand, step: StepPlan, outer: Flow | None, is_wanted: Question) -> None:
         self._run = strand.run
         self._strand = strand
-        self._region = region
+        self._step = step
         self._outer = outer
         self._is_wanted = is_wanted
 
@@ -58,4 +59,4 @@ class StreamFlow:
             flow = flow._outer
 
     def _has_room_here(self) -> bool:
-        return self._run.has_room(self._strand, self._region, self._is_wanted())
+        return self._run.has_room(self._strand, self._step, self._is_wanted())

@@ -56,6 +56,7 @@ class Run:
         "_listeners",
         "_lock",
         "_open_calls",
+        "_unanswered",
         "ended",
         "infer_ns",
         "inner",
@@ -81,6 +82,7 @@ class Run:
         self._open_calls = 0
         self._head: Slot | None = Slot()
         self._listeners: list[tuple[HasRoom, Callable[[], None]]] = []
+        self._unanswered: set[tuple[Strand, StepPlan]] = set()  # calls of decoupled steps without any response yet
         self._at_limits: dict[int, int] = {}  # by region, how many requests wait: their steps have too many in flight
 
     def begin(self, progress: Progress) -> None:
@@ -103,6 +105,8 @@ class Run:
             InvalidArgumentError: nothing can go on any more, and there is no answer.
         """
         with self._lock:
+            if step.decoupled:
+                self._unanswered.discard((strand, step))
             if reply.final:
                 self.inner.discard(reply.request)
                 self._open_calls -= 1
@@ -137,11 +141,12 @@ class Run:
         stamps.input_ns, stamps.infer_ns, stamps.output_ns = self.input_ns, self.infer_ns, self.output_ns
         return stamps
 
-    def has_room(self, strand: Strand, region: int, is_wanted: bool) -> bool:
-        """Whether a decoupled step in this region of the graph may answer its call for `strand`.
+    def has_room(self, strand: Strand, step: StepPlan, is_wanted: bool) -> bool:
+        """Whether a decoupled step may answer its call for `strand`.
 
         Never all wait for one another: what is behind a step is held up by none before it, a step that others wait to
-        enter goes on so that it ends, and so do those whose answers all others wait for.
+        enter goes on so that it ends, so does one whose instances those may be waiting for whose answers come first,
+        and so do those whose answers all others wait for.
 
         Args:
             is_wanted: others, of any run, wait to enter the step.
@@ -149,9 +154,11 @@ class Run:
         if self.ended:
             return True
         waiting = dict(self._at_limits)
-        if any(count and at > region for at, count in waiting.items()):
+        if any(count and at > step.in_region for at, count in waiting.items()):
             return False
-        return self.open_strands <= OPEN_STRANDS or is_wanted or bool(waiting.get(region)) or self._leads(strand)
+        if self.open_strands <= OPEN_STRANDS or is_wanted or waiting.get(step.in_region):
+            return True
+        return self._leads(strand) or self._holds_up(strand, step)
 
     def _leads(self, strand: Strand) -> bool:
         """Whether its next answer is among the first to go."""
@@ -161,6 +168,16 @@ class Run:
                 break
             slot = slot.next
         return slot is strand.slot
+
+    def _holds_up(self, strand: Strand, step: StepPlan) -> bool:
+        """Whether the model has a call of an earlier strand that it may not have begun with."""
+        others = {other.slot for other, called in tuple(self._unanswered) if called.model == step.model}
+        slot = self._head
+        while others and slot is not None and slot is not strand.slot:
+            if slot in others:
+                return True
+            slot = slot.next
+        return False
 
     def on_room(self, has_room: HasRoom, listener: Callable[[], None]) -> bool:
         """Keep `listener` until there is room; False if there is."""
@@ -242,6 +259,10 @@ class Run:
                 assert step is not None
                 self._open_calls += 1
                 progress.ready.append((strand, step))
+                if step.decoupled:
+                    self._unanswered.add((strand, step))
+                    if self._listeners:  # those that hold it up may go on
+                        progress.streams.append(self)
 
     def _answer(self, strand: Strand, progress: Progress) -> None:
         """All outputs are there: the answer of the run, or one of its stream."""

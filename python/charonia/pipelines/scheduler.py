@@ -289,7 +289,7 @@ class EnsembleScheduler:
 
     def _flow(self, strand: Strand, step: StepPlan) -> StreamFlow:
         is_wanted = self._limits[step.index].is_wanted if self._limits else _never
-        return StreamFlow(strand, step.in_region, strand.run.request.flow, is_wanted)
+        return StreamFlow(strand, step, strand.run.request.flow, is_wanted)
 
     def _enter_all(self, entering: Sequence[tuple[Run, StepPlan, InferRequest]]) -> None:
         for run, step, request in entering:

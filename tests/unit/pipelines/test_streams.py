@@ -336,3 +336,30 @@ def test_a_cancelled_stream_gives_its_places_back():
     ensemble.answer("next")
     ensemble.answer("last")
     assert ensemble.stream(other) == ["[5.0]!"]
+
+
+def test_a_step_does_not_keep_its_instance_from_an_earlier_response():
+    steps = "many: IN>IN -> OUT>x\nmid: IN>x -> OUT>y\npour: IN>y -> OUT>OUT"
+    ensemble = stream_of(steps, decoupled=("many", "pour"))
+    request = ensemble.ask()
+    many = ensemble.next()
+    ensemble.reply(many, final=False, OUT=1)
+    ensemble.reply(many, final=False, OUT=2)
+    first, second = ensemble.next(), ensemble.next()
+    ensemble.reply(second)
+    later = ensemble.next("pour")  # its only instance executes this, which comes second
+    for _ in range(OPEN_STRANDS):
+        ensemble.reply(later, final=False, OUT=2)
+    woken = []
+    later.flow.on_room(lambda: woken.append(1))
+    assert (woken, later.flow.has_room()) == ([], False)
+    ensemble.reply(first)
+    assert ensemble.waiting == ["pour"]
+    assert (woken, later.flow.has_room()) == ([1], True)
+    earlier = ensemble.next("pour")
+    ensemble.reply(earlier, final=False, OUT=1)
+    assert not later.flow.has_room()  # another instance executes the earlier one: nobody is kept from anything
+    assert earlier.flow.has_room()
+    for step in (earlier, later, many):
+        ensemble.finish(step)
+    assert ensemble.stream(request) == ["[1.0]"] + ["[2.0]"] * OPEN_STRANDS + ["end!"]
