@@ -94,7 +94,8 @@ def test_no_new_connections_while_it_stops(serve, repository):
     server.signal()
     server.wait_for("Waiting for in-flight requests to complete: 1 now")
     with pytest.raises(OSError):
-        answer_on_a_new_connection(server.ports["http"])
+        for _ in range(100):  # the thread that listens may be a moment later than the line of the log
+            answer_on_a_new_connection(server.ports["http"])
     assert request.result() == 200
     assert server.exit_code() == 0
 
