@@ -1,6 +1,6 @@
 # Charonia: `make demo` shows it at work, `make test` runs every test. Both set up what they need in .venv.
 
-PYTHON ?= python3
+PYTHON ?= $(shell sh tools/python.sh)
 VENV := .venv
 BIN := $(VENV)/bin
 TEXT ?= Hello from Charonia
@@ -25,9 +25,9 @@ help:
 
 # The tools are looked for before anything is made, so that the message is the last thing printed.
 $(VENV)/created:
-	@sh tools/require.sh "$(PYTHON)"
-	$(call say,Making a virtual environment in $(VENV))
-	@"$(PYTHON)" -m venv $(VENV)
+	@python="$(PYTHON)" && sh tools/require.sh "$$python" && \
+		printf '\033[1m== Making a virtual environment in $(VENV) with %s\033[0m\n' "$$python" && \
+		"$$python" -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --upgrade pip
 	@touch $@
 
