@@ -122,7 +122,9 @@ class ExecutingBatch:
 
     def _tell_failures(self, log: Log, replies: Sequence[Reply]) -> None:
         """Each failure of the model once for the batch: its author reads the log, the client may be anybody."""
-        failures = [reply for reply in replies if isinstance(reply.error, BackendError)]
+        failures = [reply for reply in replies if reply.error is not None and isinstance(reply.error, BackendError)]
+        if not failures:
+            return
         for message in dict.fromkeys(str(reply.error) for reply in failures):
             log.error(f"model '{failures[0].request.model_name}' version {failures[0].request.version}: {message}")
 
@@ -181,7 +183,10 @@ def send_by_channel(replies: Sequence[Reply], log: Log | None) -> None:
     if not replies:
         return
     first = replies[0].request.channel
-    if all(reply.request.channel is first for reply in replies):
+    for reply in replies:
+        if reply.request.channel is not first:
+            break
+    else:
         _send(first, replies, log)
         return
     groups: dict[int, tuple[ReplyChannel, list[Reply]]] = {}

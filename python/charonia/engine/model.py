@@ -77,6 +77,7 @@ class ModelVersion:
         self._lock = threading.Lock()
         self._in_flight = 0
         self._idle = threading.Condition(self._lock)
+        self._awaited = False  # somebody waits, or has waited, until nothing is in flight
         self._retired = False
         self._closed = False
         self._on_closed = on_closed
@@ -298,7 +299,7 @@ class ModelVersion:
         """One request of ours is settled."""
         with self._lock:
             self._in_flight -= 1
-            if not self._in_flight:
+            if self._awaited and not self._in_flight:
                 self._idle.notify_all()
 
     @property
@@ -318,6 +319,7 @@ class ModelVersion:
     def wait_idle(self, timeout_s: float) -> bool:
         """Wait until no request is unsettled. False if the time ran out."""
         with self._lock:
+            self._awaited = True
             return self._idle.wait_for(lambda: not self._in_flight, timeout_s)
 
     def stop(self, timeout_s: float) -> bool:
