@@ -54,6 +54,7 @@ def compare(row: Row, ours: Running, theirs: Running) -> str:
 
 def print_head() -> None:
     """What was measured where, and the head of the table."""
-    print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, {platform.platform()}")
+    machine = platform.processor() or platform.machine()
+    print(f"{machine}, {os.cpu_count()} cores, {platform.platform()}, Python {platform.python_version()}")
     print(f"medians of {ROUNDS} alternating rounds, three windows of {WINDOW_MS} ms each\n")
     print("| work | Charonia | the other | ratio | target | |\n| --- | --- | --- | --- | --- | --- |", flush=True)

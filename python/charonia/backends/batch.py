@@ -71,7 +71,7 @@ class ExecutingBatch:
                 return
         # Before the request is settled: outputs that can't be arranged must leave it to be failed.
         arranged = self._arranger.arrange(outputs, request.requested_outputs)
-        if self._may_answer(request, final):
+        if request.settle(keeps_turn=True) if final else not request.settled:  # as `_may_answer`
             self._post(Reply(request, arranged, None, parameters, final))
 
     def end(self, request: InferRequest) -> None:

@@ -37,11 +37,9 @@ class Engine:
         self._guarded(request, waits=False)
 
     def submit_all(self, requests: Sequence[InferRequest]) -> None:
-        first = requests[0]
-        place = (first.model_name, first.model_version, first.ancestors, first.takes_stream)
-        if all((each.model_name, each.model_version, each.ancestors, each.takes_stream) == place for each in requests):
+        if _are_alike(requests):
             try:
-                if self._find(first).submit_all(requests):
+                if self._find(requests[0]).submit_all(requests):
                     return
             except CharoniaError:
                 pass  # a reload came between, or there is no such model: each by itself finds out
@@ -101,6 +99,21 @@ class Engine:
                 if model is not None:
                     return model
             raise
+
+
+def _are_alike(requests: Sequence[InferRequest]) -> bool:
+    """Whether what `_find` says of the first is true of all."""
+    first = requests[0]
+    name, version, ancestors, takes_stream = first.model_name, first.model_version, first.ancestors, first.takes_stream
+    for each in requests:
+        if (
+            each.model_name != name
+            or each.model_version != version
+            or each.ancestors != ancestors
+            or each.takes_stream != takes_stream
+        ):
+            return False
+    return True
 
 
 def _refuse_circle(model: ModelVersion, ancestors: Sequence[str]) -> None:

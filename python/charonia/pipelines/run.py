@@ -110,7 +110,11 @@ class Run:
             if reply.final:
                 self.inner.discard(reply.request)
                 self._open_calls -= 1
-                self._count(reply)
+                timing = reply.timing
+                if timing is not None:
+                    self.input_ns += timing.input_ns
+                    self.infer_ns += timing.infer_ns
+                    self.output_ns += timing.output_ns
             if self.ended:
                 return
             if strand.slot.failure is None:
@@ -303,13 +307,6 @@ class Run:
             stream.add((self, reply))
         if replies or self._head is not head:  # there may be room now
             progress.streams.append(self)
-
-    def _count(self, reply: Reply) -> None:
-        timing = reply.timing
-        if timing is not None:
-            self.input_ns += timing.input_ns
-            self.infer_ns += timing.infer_ns
-            self.output_ns += timing.output_ns
 
 
 def _deadlock() -> InvalidArgumentError:

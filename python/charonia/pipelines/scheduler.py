@@ -47,6 +47,7 @@ class EnsembleScheduler:
     ) -> None:
         self._config = config
         self._name = config.name
+        self._alone = (config.name,)  # the ancestors of a request to a step, where nobody else waits for it
         self._clock = clock
         self._submitter = submitter
         self._directory = directory
@@ -284,7 +285,7 @@ class EnsembleScheduler:
             batch_dim,
             step.decoupled,
             self._flow(strand, step) if step.decoupled else None,
-            (*outer.ancestors, self._name),
+            (*outer.ancestors, self._name) if outer.ancestors else self._alone,
         )
 
     def _flow(self, strand: Strand, step: StepPlan) -> StreamFlow:
