@@ -1,11 +1,11 @@
 """Sequence controls and states against the model file: these tensors are among its inputs and outputs."""
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 
 from charonia.config.contradict_dims import check_dims
 from charonia.config.given_elsewhere import CONTROL_DIMS, names_given_elsewhere
 from charonia.config.model_tensor import OPEN, ModelTensor, fits, shown
+from charonia.config.nearest import nearest
 from charonia.config.places import Places
 from charonia.config.report import Report
 from charonia.config.schema import DataType, ModelConfig, ModelInput, ModelSequenceBatching
@@ -54,7 +54,7 @@ def inputs_meant(config: ModelConfig, inputs: Sequence[ModelTensor]) -> set[str]
     """Inputs of the model that a control or state probably means which has the name of none."""
     given, _ = names_given_elsewhere(config)
     names = [tensor.name for tensor in inputs]
-    return {near for name in given.difference(names) if (near := _nearest(name, names))}
+    return {near for name in given.difference(names) if (near := nearest(name, names, 0.5))}
 
 
 def unless_sent(config: ModelConfig, tensor: ModelTensor) -> str:
@@ -66,10 +66,6 @@ def unless_sent(config: ModelConfig, tensor: ModelTensor) -> str:
         f' if clients send it; if not, in sequence_batching: state {{ input_name: {name} output_name: "…" }} for what '
         f"is kept between requests, or control_input {{ name: {name} control {{ kind: … }} }} for what the server tells"
     )
-
-
-def _nearest(name: str, names: Sequence[str]) -> str:
-    return next(iter(get_close_matches(name, names, 1, 0.5)), "")
 
 
 class _Check:
@@ -123,7 +119,7 @@ class _Check:
             return tensors[names.index(name)]
         message = f"{what} '{name}' is no {kind} of {self._file}; its {kind}s are {', '.join(names) or 'none'}"
         free = [each for each in names if each not in self._named]
-        near, field = _nearest(name, free), path.rpartition(".")[2]
+        near, field = nearest(name, free, 0.5), path.rpartition(".")[2]
         other = f"write one of these names, or remove the {what}" if free else f"remove the {what}"
         self._report.error(path, message, f'write {field}: "{near}"' if near else other)
         return None

@@ -1,12 +1,13 @@
 """Rules between an ensemble and the models of its steps: that they are there, and that their tensors fit together."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from charonia.config.model_tensor import OPEN, shown
+from charonia.config.nearest import nearest
 from charonia.config.report import Report
 from charonia.config.schema import DataType, ModelConfig, ModelEnsembling, ModelInput, ModelOutput
+from charonia.config.steps import step_names
 
 NO_REASONS: Mapping[str, str] = {}
 Io = ModelInput | ModelOutput
@@ -32,25 +33,31 @@ class _Tensor:
 
 
 def check_steps_with_models(
-    config: ModelConfig, models: Mapping[str, StepModel], report: Report, why_not: Mapping[str, str] = NO_REASONS
+    config: ModelConfig,
+    models: Mapping[str, StepModel],
+    names: Collection[str],
+    report: Report,
+    why_not: Mapping[str, str] = NO_REASONS,
 ) -> None:
     """Check `config`, an ensemble, against the models of the repositories, or against those that serve.
 
     Args:
         models: by name; of a model whose inputs or outputs are not known, the tensors are not checked.
+        names: of all models in the repositories.
         why_not: by name, why models that are not among `models` don't serve.
     """
     known = dict(_own(config))
+    written, read = _names_at("output", config, models), _names_at("input", config, models)
     for number, step in enumerate(config.ensemble_scheduling.step, 1):
         path = f"ensemble_scheduling.step[{number - 1}]"
         model = models.get(step.model_name)
         if model is None:
-            _no_model(step, number, path, models, report, why_not)
+            _no_model(config, step, number, path, names, report, why_not)
             continue
         _check_version(step, number, path, model, report)
         _check_batch(config, step, number, path, model, report)
-        _check_side("input", step, number, path, model, known, report)
-        _check_side("output", step, number, path, model, known, report)
+        _check_side("input", step, number, path, model, known, written, report)
+        _check_side("output", step, number, path, model, known, read, report)
     _check_circle(config, models, report)
     _check_streams(config, models, report)
 
@@ -73,22 +80,45 @@ def _tensor(whose: str, io: Io, dims: Sequence[int], config: ModelConfig) -> _Te
     return _Tensor(whose, io.data_type, given, (OPEN, *given) if config.max_batch_size > 0 else given)
 
 
+def _names_at(kind: str, config: ModelConfig, models: Mapping[str, StepModel]) -> set[str]:
+    """The ensemble's own tensors, and those that its steps read, or write.
+
+    In an entry that seems to be the wrong way round, the key is the ensemble's name.
+    """
+    names = {io.name for io in config.input} | {io.name for io in config.output}
+    for step in config.ensemble_scheduling.step:
+        model = models.get(step.model_name)
+        of_model = {io.name for io in _side(kind, model.config)} if model is not None else set()
+        mapped = step.input_map if kind == "input" else step.output_map
+        names |= {key if key not in of_model and tensor in of_model else tensor for key, tensor in mapped.items()}
+    return names
+
+
+def _side(kind: str, config: ModelConfig) -> Sequence[Io]:
+    return config.input if kind == "input" else config.output
+
+
 def _no_model(
+    config: ModelConfig,
     step: Step,
     number: int,
     path: str,
-    models: Mapping[str, StepModel],
+    names: Collection[str],
     report: Report,
     why_not: Mapping[str, str],
 ) -> None:
-    if step.model_name in why_not:
-        message = f"step {number} needs model '{step.model_name}', which does not serve: {why_not[step.model_name]}"
-        report.error(f"{path}.model_name", message)
-    elif step.model_name:
-        near = get_close_matches(step.model_name, list(models), 1, 0.6)
-        remedy = f'write model_name: "{near[0]}"' if near else "add the model to a repository"
-        message = f"the model '{step.model_name}' of step {number} is in no repository"
-        report.error(f"{path}.model_name", message, remedy)
+    name = step.model_name
+    if not name:
+        return
+    message = f"the model '{name}' of step {number} is in no repository"
+    if name in why_not:
+        message = f"step {number} needs model '{name}', which does not serve: {why_not[name]}"
+    remedy = ""
+    if name not in names:
+        # A model that is a step already is seldom meant a second time: preprocessing is no misspelt postprocessing.
+        near = nearest(name, sorted(set(names) - {config.name, *step_names(config)}), 0.6)
+        remedy = f'write model_name: "{near}"' if near else "add the model to a repository"
+    report.error(f"{path}.model_name", message, remedy)
 
 
 def _check_version(step: Step, number: int, path: str, model: StepModel, report: Report) -> None:
@@ -112,9 +142,17 @@ def _check_batch(config: ModelConfig, step: Step, number: int, path: str, model:
 
 
 def _check_side(
-    kind: str, step: Step, number: int, path: str, model: StepModel, known: dict[str, _Tensor], report: Report
+    kind: str,
+    step: Step,
+    number: int,
+    path: str,
+    model: StepModel,
+    known: dict[str, _Tensor],
+    others: Collection[str],
+    report: Report,
 ) -> None:
-    ios: Sequence[Io] = model.config.input if kind == "input" else model.config.output
+    """`others`: the ensemble's own tensors, and those at the other side of its steps, which this side is mapped to."""
+    ios = _side(kind, model.config)
     mapped = step.input_map if kind == "input" else step.output_map
     by_name = {io.name: io for io in ios}
     if not ios:
@@ -128,7 +166,7 @@ def _check_side(
             message = (
                 f"{who} has no {kind} '{name}' for the ensemble tensor '{tensor}'; its {kind}s are {', '.join(by_name)}"
             )
-            meant, remedy = _key_meant(name, tensor, [by_name[each] for each in free], list(by_name))
+            meant, remedy = _key_meant(name, tensor, [by_name[each] for each in free], list(by_name), others)
             free = [each for each in free if each != meant]
             report.error(where, message, remedy)
             continue
@@ -140,18 +178,21 @@ def _check_side(
         report.error(f"{path}.input_map", message, f'add input_map {{ key: "{name}" value: "…" }}')
 
 
-def _key_meant(key: str, value: str, free: Sequence[Io], names: Sequence[str]) -> tuple[str, str]:
+def _key_meant(
+    key: str, value: str, free: Sequence[Io], names: Sequence[str], others: Collection[str]
+) -> tuple[str, str]:
     """For a key that is no tensor of the model: the tensor that was probably meant, and what to write.
 
     Args:
         free: the tensors that no key has, and that no other wrong key means.
         names: the model's inputs, or its outputs.
+        others: tensors of the ensemble.
     """
-    if value in names:
+    if value in names and value not in others and key in others:
         return value, f'write key: "{value}" value: "{key}": the key is the model\'s name, the value the ensemble\'s'
-    near = get_close_matches(key, [io.name for io in free], 1, 0.5)
+    near = nearest(key, [io.name for io in free], 0.5)
     needed = [io.name for io in free if not (isinstance(io, ModelInput) and io.optional)]
-    meant = near[0] if near else needed[0] if len(needed) == 1 else ""
+    meant = near or (needed[0] if len(needed) == 1 else "")
     return meant, f'write key: "{meant or (needed or names)[0]}"'
 
 

@@ -27,7 +27,8 @@ def fitted(loaded: LoadedConfig, models: Models) -> LoadedConfig:
     report = Report(loaded.places)
     steps = _step_models(config, models)
     why_not = {name: _why_absent(name, models) for name in step_names(config) if name not in steps}
-    check_steps_with_models(config, steps, report, why_not)
+    names = [name for name, model in models.models.items() if model.entries]
+    check_steps_with_models(config, steps, names, report, why_not)
     config.model_transaction_policy.decoupled = is_decoupled(config, steps)
     return replace(loaded, config=config, findings=(*loaded.findings, *report.findings))
 

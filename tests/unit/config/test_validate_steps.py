@@ -3,7 +3,7 @@
 # One case a line reads best as a table.
 # ruff: noqa: E501
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import pytest
 
@@ -47,10 +47,12 @@ def ensemble(*steps: str, size: int = 4) -> Document:
     return parse_pbtxt("\n".join(lines), "c")
 
 
-def check(*steps: str, size: int = 4, why_not: Mapping[str, str] = NO_REASONS) -> list[str]:
+def check(
+    *steps: str, size: int = 4, names: Collection[str] = MODELS, why_not: Mapping[str, str] = NO_REASONS
+) -> list[str]:
     document = ensemble(*steps, size=size)
     report = Report(document.places)
-    check_steps_with_models(document.config, MODELS, report, why_not)
+    check_steps_with_models(document.config, MODELS, names, report, why_not)
     return [str(finding) for finding in report.findings]
 
 
@@ -95,7 +97,8 @@ WRONG_KEYS: dict[str, tuple[str, list[str]]] = {
     "near one that is not given": ('input_map { key: "i" value: "mid" } input_map { key: "maks" value: "flags" }', ['write key: "mask"']),
     "another is missing too": ('input_map { key: "maks" value: "flags" }', ['write key: "mask"', 'add input_map { key: "i" value: "…" }']),
     "near none": ('input_map { key: "xyz" value: "flags" }', ['write key: "i"', 'add input_map { key: "i" value: "…" }', 'add input_map { key: "mask" value: "…" }']),
-    "the wrong way round": ('input_map { key: "flags" value: "mask" } input_map { key: "i" value: "mid" }', ['write key: "mask" value: "flags": the key is the model\'s name, the value the ensemble\'s']),
+    "the wrong way round": ('input_map { key: "mid" value: "mask" } input_map { key: "i" value: "mid" }', ['write key: "mask" value: "mid": the key is the model\'s name, the value the ensemble\'s']),
+    "a name of the model for a tensor that nobody writes": ('input_map { key: "flags" value: "mask" } input_map { key: "i" value: "mid" }', ['write key: "mask"']),
     "both misspelt": ('input_map { key: "ii" value: "mid" } input_map { key: "maks" value: "flags" }', ['write key: "i"', 'write key: "mask"']),
 }  # fmt: skip
 
@@ -105,7 +108,7 @@ def test_a_wrong_key_and_the_input_that_it_means_are_one_mistake(row: str) -> No
     maps, remedies = WRONG_KEYS[row]
     document = ensemble(FIRST, f'step {{ model_name: "choosy" {maps} output_map {{ key: "o" value: "OUT" }} }}')
     report = Report(document.places)
-    check_steps_with_models(document.config, MODELS, report)
+    check_steps_with_models(document.config, MODELS, MODELS, report)
     keys = [
         finding for finding in report.findings if "has no input" in finding.message or "gets nothing" in finding.message
     ]
@@ -115,6 +118,56 @@ def test_a_wrong_key_and_the_input_that_it_means_are_one_mistake(row: str) -> No
 def test_key_and_value_the_wrong_way_round() -> None:
     found = check(FIRST, step("second", "i", "OUT", key="mid"))
     assert 'write key: "i" value: "mid": the key is the model\'s name, the value the ensemble\'s' in found[0]
+
+
+SHARED = {
+    "net": StepModel(parse_pbtxt("""
+        input [ { name: "INPUT0" data_type: TYPE_FP32 dims: 8 }, { name: "INPUT1" data_type: TYPE_FP32 dims: 8 } ]
+        output [ { name: "OUTPUT0" data_type: TYPE_FP32 dims: 8 }, { name: "OUTPUT1" data_type: TYPE_FP32 dims: 8 } ]
+    """, "m").config, (1,)),
+    "last": StepModel(parse_pbtxt("""
+        input [ { name: "INPUT0" data_type: TYPE_FP32 dims: 8 } ] output [ { name: "OUTPUT0" data_type: TYPE_FP32 dims: 8 } ]
+    """, "m").config, (1,)),
+}  # fmt: skip
+SWAPPED = 'write key: "%s" value: "%s": the key is the model\'s name, the value the ensemble\'s'
+
+
+# what maps have, of `net` and of `last`: key and value of each entry; and the remedies
+SHARED_NAMES: dict[str, tuple[str, str, list[str]]] = {
+    "lower case": ("input0 INPUT0, input1 INPUT1 → output0 mid, output1 OUTPUT1", "INPUT0 mid → output0 OUTPUT0", ['write key: "INPUT0"', 'write key: "INPUT1"', 'write key: "OUTPUT0"', 'write key: "OUTPUT1"', 'write key: "OUTPUT0"']),
+    "nearly the name": ("INPUT0 INPUT0, INPUT INPUT1 → OUT0 OUTPUT0, OUTPUT1 OUTPUT1", "INPUT0 OUTPUT0 → OUTPUT OUTPUT0", ['write key: "INPUT1"', 'write key: "OUTPUT0"', 'write key: "OUTPUT0"']),
+    "another shared name": ("INPUT2 INPUT0, INPUT1 INPUT1 → OUTPUT2 OUTPUT0, OUTPUT1 OUTPUT1", "INPUT0 OUTPUT0 → OUTPUT0 x", ['write key: "INPUT0"', 'write key: "OUTPUT0"']),
+    "a tensor between steps has the model's name": ("INPUT0 INPUT0, INPUT1 INPUT1 → output OUTPUT0, OUTPUT1 OUTPUT1", "INPUT0 OUTPUT0 → OUTPUT0 x", ['write key: "OUTPUT0"']),
+    "swapped between steps": ("INPUT0 INPUT0, INPUT1 INPUT1 → mid OUTPUT0, OUTPUT1 OUTPUT1", "INPUT0 mid → OUTPUT0 x", [SWAPPED % ("OUTPUT0", "mid")]),
+}  # fmt: skip
+
+
+def entries(side: str, written: str) -> str:
+    pairs = (entry.split() for entry in written.split(","))
+    return " ".join(f'{side}_map {{ key: "{key}" value: "{value}" }}' for key, value in pairs)
+
+
+@pytest.mark.parametrize("row", SHARED_NAMES)
+def test_a_swap_is_proposed_only_where_it_makes_sense(row: str) -> None:
+    """The ensemble, and the model, have tensors of the same names."""
+    *maps, remedies = SHARED_NAMES[row]
+    steps = ""
+    for name, each in zip(("net", "last"), maps, strict=True):
+        reads, _, writes = each.partition("→")
+        steps += f'step {{ model_name: "{name}" {entries("input", reads)} {entries("output", writes)} }}'
+    ios = 'input [ { name: "INPUT0" }, { name: "INPUT1" } ] output { name: "OUTPUT1" }'
+    document = parse_pbtxt(f'name: "e" platform: "ensemble" {ios} ensemble_scheduling {{ {steps} }}', "c")
+    report = Report(document.places)
+    check_steps_with_models(document.config, SHARED, SHARED, report)
+    assert sorted(each.remedy for each in report.findings if " has no " in each.message) == sorted(remedies)
+
+
+def test_a_tensor_between_steps_that_both_have_the_wrong_way_round() -> None:
+    first = 'step { model_name: "first" input_map { key: "i" value: "IN" } output_map { key: "mid" value: "o" } }'
+    found = check(first, step("second", "i", "OUT", key="mid"))
+    assert [each.split("; write ")[1] for each in found] == [
+        f'key: "{name}" value: "mid": the key is the model\'s name, the value the ensemble\'s' for name in ("o", "i")
+    ]
 
 
 def test_only_required_inputs_must_be_given() -> None:
@@ -136,8 +189,27 @@ def test_a_larger_batch_than_a_model_takes() -> None:
 
 
 def test_a_model_that_does_not_serve_is_told_with_its_reason() -> None:
-    found = check(FIRST, step("late", "mid", "OUT"), why_not={"late": "no such file"})
+    found = check(FIRST, step("late", "mid", "OUT"), names=[*MODELS, "late", "later"], why_not={"late": "no such file"})
     assert found == ["c:5:8: step 2 needs model 'late', which does not serve: no such file"]
+
+
+@pytest.mark.parametrize(
+    ("missing", "remedy"),
+    [
+        ("classifer", 'write model_name: "classifier"'),
+        ("Classifier", 'write model_name: "classifier"'),
+        ("firsts", "add the model to a repository"),  # `first` is a step already, and `e` the ensemble itself
+        ("ee", "add the model to a repository"),
+    ],
+)
+@pytest.mark.parametrize("why_not", ["", "no repository has it"])
+def test_a_model_that_is_nowhere_may_be_any_of_the_repositories_but_the_steps(
+    missing: str, remedy: str, why_not: str
+) -> None:
+    reasons = {missing: why_not} if why_not else NO_REASONS
+    (found,) = check(FIRST, step(missing, "mid", "OUT"), names=["classifier", "e", "first"], why_not=reasons)
+    assert found.endswith(f"; {remedy}")
+    assert why_not in found
 
 
 STREAM = step("stream", "IN", "mid")

@@ -170,6 +170,25 @@ def test_a_step_that_no_repository_has(serve, repository):
         load(served, "ens")
 
 
+def test_a_step_that_is_nearly_named_as_a_model_that_is_not_loaded(serve, repository):
+    repository.add("classifier", 1)
+    add_ensemble(repository, "ens", "a", "classifer")
+    served = serve()
+    repository.add("classifiers", 1)  # since the start
+    repository.remove("classifier")
+    with pytest.raises(InvalidArgumentError, match=r'no repository of this server.*write model_name: "classifiers"'):
+        load(served, "ens")
+
+
+def test_a_step_that_fails_to_load_is_not_misspelt(serve, repository):
+    repository.add("bb", 1)
+    repository.write("b/config.pbtxt", "nonsense")
+    served = serve()
+    with pytest.raises(InvalidArgumentError, match="step 2 needs model 'b'") as refused:
+        load(served, "ens")
+    assert "write model_name" not in str(refused.value)
+
+
 @pytest.mark.parametrize("name", ["../secret", "a/1", ".."])
 def test_a_step_is_no_path(serve, repository, tmp_path, name):
     (tmp_path / "secret" / "1").mkdir(parents=True)

@@ -40,7 +40,7 @@ def warnings(*names: str, size: int = 8, backwards: bool = False) -> list[tuple[
     text = f'name: "e" max_batch_size: {size} {ios} ensemble_scheduling {{ {" ".join(reversed(steps) if backwards else steps)} }}'
     document = parse_pbtxt(text, "c")
     report = Report(document.places)
-    check_steps_with_models(document.config, MODELS, report)
+    check_steps_with_models(document.config, MODELS, MODELS, report)
     assert not report.findings, "what does not fit at all is another matter"
     check_batches(document.config, MODELS, report)
     assert not any(finding.is_error for finding in report.findings)

@@ -13,6 +13,7 @@ from tests.models.repository import write_config
 def test_steps_are_compared_with_the_models_that_they_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The inputs and outputs of `net` stand in no configuration: its file tells them."""
     onnx_models.save(onnx_models.identity("FP32", ["N", 16]), tmp_path, "net")
+    onnx_models.save(onnx_models.identity("FP32", ["N", 16]), tmp_path, "classifier")
     config = """
         platform: "ensemble"
         max_batch_size: 4
@@ -24,7 +25,7 @@ def test_steps_are_compared_with_the_models_that_they_name(tmp_path: Path, capsy
             input_map { key: "INPUT0" value: "IN" }
             output_map { key: "OUTPUT" value: "OUT" }
           }
-          step { model_name: "nett" input_map { key: "a" value: "OUT" } output_map { key: "b" value: "c" } }
+          step { model_name: "classifer" input_map { key: "a" value: "OUT" } output_map { key: "b" value: "c" } }
         }
     """
     (write_config(tmp_path, "all", config) / "1").mkdir()
@@ -34,7 +35,7 @@ def test_steps_are_compared_with_the_models_that_they_name(tmp_path: Path, capsy
         "'IN' has the shape [-1, 16] as input 'INPUT0' of step 1 ('net'), and [-1, 17] as input 'IN' of the ensemble",
         "step 1 ('net') has no output 'OUTPUT' for the ensemble tensor 'OUT'; its outputs are OUTPUT0",
         'write key: "OUTPUT0"',
-        'write model_name: "net"',
+        'write model_name: "classifier"',
     ):
         assert words in shown
 
