@@ -17,6 +17,8 @@ class ConditionBell:
         return ()
 
     def wait(self, timeout_s: float | None) -> Sequence[InferRequest]:
+        if timeout_s is not None:
+            timeout_s = min(timeout_s, threading.TIMEOUT_MAX)  # else Python raises
         with self._changed:
             if not self._rings:
                 self._changed.wait(timeout_s)

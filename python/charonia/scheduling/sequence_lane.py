@@ -84,6 +84,8 @@ class Lane(ABC):
 
     def wait(self, timeout_s: float | None, growing: Decision) -> None:
         """Of the instance: until something has changed that may matter. May return early."""
+        if timeout_s is not None:
+            timeout_s = min(timeout_s, threading.TIMEOUT_MAX)  # else Python raises
         self._is_idle, self._growing = True, growing
         self._changed.wait(timeout_s)
         self._is_idle = False

@@ -8,6 +8,9 @@ from charonia.core.clock import Clock
 
 Callback = Callable[[], None]
 
+# Python can't wait for longer at once; a time-out that a client or a configuration gives may be.
+_MAX_WAIT_NS = int(threading.TIMEOUT_MAX) * 1_000_000_000
+
 
 class Timer:
     """Calls callbacks at times of the monotonic clock, on its own thread. A callback is short and never raises.
@@ -80,5 +83,5 @@ class Timer:
                 left_ns = self._entries[0][0] - self._clock.now_ns()
                 if left_ns <= 0:
                     return True
-                self._changed.wait(left_ns / 1e9)
+                self._changed.wait(min(left_ns, _MAX_WAIT_NS) / 1e9)
             return False
