@@ -83,6 +83,9 @@ def lay_out(repository):
                 SUM % (8, "", strategy, "") + f'parameters {{ key: "execution" value {{ string_value: "{form}" }} }}'
             )
             write_python_model(repository, f"python_{name}_{form}", config, PYTHON)
+            listed = config.replace("TYPE_INT32 dims: [ 1 ] }  ]", f"TYPE_INT32 dims: [ 1 ] }} {SEEN} ]")
+            assert listed != config
+            write_python_model(repository, f"listed_{name}_{form}", listed, PYTHON)
     write(repository, "seen", SUM % (8, SEEN, f"oldest {{ }} {CONTROLS}", "") + WARM_UP, onnx_models.accumulator())
     write(repository, "file", SUM % (8, "", f"{CONTROLS}", FILE), onnx_models.accumulator())
     (repository / "file" / "initial_state").mkdir()
@@ -189,6 +192,17 @@ def test_python_models_leave_states_out_fail_and_err(sequence, strategy, form):
     with pytest.raises(RefusedError, match="output 'NEXT' with datatype FP32, its configuration says INT32"):
         send(101)
     assert send(4, end=True) == 7
+
+
+@pytest.mark.parametrize("form", ["isolated", "inline"])
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("model", ["python", "listed"])
+def test_outputs_that_a_client_names_keep_no_state_back(sequence, model, strategy, form):
+    """Whether the state is an output too or not."""
+    send = sequence(f"{model}_{strategy}_{form}")
+    answers = [send(1, start=step == 1, end=step == 3, outputs=("OUTPUT",)) for step in (1, 2, 3)]
+    assert [[*answer.outputs] for answer in answers] == [["OUTPUT"]] * 3
+    assert [answer["OUTPUT"].item() for answer in answers] == [1, 2, 3]
 
 
 @pytest.mark.parametrize("model", ["sum_direct_8", "sum_oldest_8", "python_direct_inline", "python_oldest_isolated"])

@@ -250,8 +250,8 @@ class PythonModel:
 
     def _new_check(self) -> OutputCheck:
         config = self._context.config
-        outputs = (*io_specs(config)[1], *state_outputs(config))
-        return OutputCheck(self._context.name, outputs, config.max_batch_size > 0, self._notes)
+        outputs, batched = io_specs(config)[1], config.max_batch_size > 0
+        return OutputCheck(self._context.name, outputs, batched, self._notes, state_outputs(config))
 
     def _new_calls(self) -> OutgoingCalls:
         server = self._context.server

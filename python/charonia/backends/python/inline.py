@@ -7,10 +7,11 @@ from concurrent.futures import Future
 from typing import Any
 
 from charonia.backends.base import Batch, ModelContext
+from charonia.backends.python.child.batch import OutputNames
 from charonia.backends.python.child.calls import CALLERS
 from charonia.backends.python.child.errors import ModelFailure
 from charonia.backends.python.child.internals import INTERNAL_NAME, build_internals
-from charonia.backends.python.child.model import Model
+from charonia.backends.python.child.model import Model, state_outputs
 from charonia.backends.python.child.pb_utils import MODULE_NAME, build_module
 from charonia.backends.python.child.responses import InferenceResponse
 from charonia.backends.python.child.senders import HELD, RESCHEDULED, SENT, Outcome
@@ -95,7 +96,7 @@ class InlineInstance:
         self.health_changed: Callable[[], None] = _nothing
         self._label = label
         self._program = program
-        self._output_names = output_names
+        self._output_names = OutputNames(output_names, state_outputs(args))
         self._check = check
         self._log = log
         self._keeps_devices = keeps_devices
@@ -202,8 +203,8 @@ class InlineInstance:
             batch.respond(request, outputs, response._parameters or NO_PARAMETERS, final)
 
     def _outputs(self, request: InferRequest, tensors: Sequence[ModelTensor]) -> list[Tensor]:
-        if request.requested_outputs:
-            tensors = [tensor for tensor in tensors if tensor._name in request.requested_outputs]
+        _, unwanted = self._output_names.of(request.requested_outputs)
+        tensors = [tensor for tensor in tensors if tensor._name not in unwanted]
         outputs = []
         for tensor in tensors:
             problem = self._check.problem(tensor._name, tensor._datatype, tensor._shape)

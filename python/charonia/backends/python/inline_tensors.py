@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from charonia.backends.joining import host_bytes
-from charonia.backends.python.child.batch import BatchReader
+from charonia.backends.python.child.batch import BatchReader, OutputNames
 from charonia.backends.python.child.columns import IN_FRAME_BYTES, IN_WRITER, ON_DEVICE, Packer
 from charonia.backends.python.child.datatypes import BYTES, TYPE_OF_NAME
 from charonia.backends.python.child.device_tensor import DeviceTensor
@@ -20,7 +20,7 @@ from charonia.core.tensor import HostBuffer, Tensor
 def read_inputs(
     requests: Sequence[InferRequest],
     keys: Sequence[Any],
-    output_names: Sequence[str],
+    output_names: OutputNames,
     request_class: type[InferenceRequest],
     keeps_devices: bool = False,
 ) -> list[InferenceRequest]:
@@ -28,7 +28,6 @@ def read_inputs(
 
     Args:
         keys: by which the runtime knows each; each has `cancelled`.
-        output_names: what a request gets that asks for none by name.
         keeps_devices: inputs on a device stay there; they are no copies.
     """
     packer = _InlinePacker()
@@ -137,7 +136,7 @@ class _InlinePacker(Packer):
 class _InlineReader(BatchReader):
     """Reads what the packer laid out; the cancel flag is that of the key."""
 
-    def __init__(self, memories: list[Any], output_names: Sequence[str], request_class: type[InferenceRequest]) -> None:
+    def __init__(self, memories: list[Any], output_names: OutputNames, request_class: type[InferenceRequest]) -> None:
         self.output_names = output_names
         self.request_class = request_class
         self._memories = memories

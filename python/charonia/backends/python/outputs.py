@@ -25,16 +25,26 @@ class OutputCheck:
         outputs: as configured; none at all means that anything is right.
         batched: whether shapes start with a batch dimension.
         notes: of the whole model version; told of outputs that are converted, or of other dims.
+        states: those that go to no client, and whose dims are checked where they are kept.
 
     Attributes:
         widenings: (name, datatype as returned) → datatype to convert it to, for what `problem` has let pass.
     """
 
-    def __init__(self, model: str, outputs: Sequence[OutputSpec], batched: bool, notes: OutputNotes) -> None:
+    def __init__(
+        self,
+        model: str,
+        outputs: Sequence[OutputSpec],
+        batched: bool,
+        notes: OutputNotes,
+        states: Sequence[OutputSpec] = (),
+    ) -> None:
         self._model = model
         self._expected = {
-            spec.name: (spec.datatype, spec.dims if spec.reshape is None else spec.reshape) for spec in outputs
+            spec.name: (spec.datatype, spec.dims if spec.reshape is None else spec.reshape)
+            for spec in (*outputs, *states)
         }
+        self._states = {spec.name for spec in states}
         self._reshaped = {spec.name for spec in outputs if spec.reshape is not None}
         self._batched = batched
         self._notes = notes
@@ -81,7 +91,8 @@ class OutputCheck:
             close = len(shape) == len(full) or empty or (bool(shape) and _same_but_for_ones(rest, dims))
             if not close or name in self._reshaped:
                 return f"{label} with shape {list(shape)}, its configuration says {list(full)}"
-            self._notes.tell_shape(name, shape, full)
+            if name not in self._states:
+                self._notes.tell_shape(name, shape, full)
         if differs:
             self.widenings[name, datatype] = wanted
             self._notes.tell_datatype(name, datatype, wanted)

@@ -82,7 +82,7 @@ def test_initialize_fails_with_the_reason(serve, body, text):
         ("return 5", "execute must return a list of InferenceResponse, got int"),
         ("return []", "0 InferenceResponse objects for 1 InferenceRequest objects"),
         ("return [None]", "no response (None)"),
-        ("return None", "no response (None)"),
+        ("return None", "execute returned None in place of a list with an InferenceResponse for the request"),
         ("return [7]", "int, not an InferenceResponse"),
     ],
 )
@@ -177,6 +177,26 @@ def test_a_wrong_output_fails_its_request_only(serve, tensor, text):
     assert text in str(batch.error(1))
     assert "model 'm'" in str(batch.error(1))
     assert batch.outputs(0)["Y"].tolist() == batch.outputs(2)["Y"].tolist() == [[0, 0]]
+
+
+@pytest.mark.parametrize("decoupled", [False, True])
+def test_a_misspelt_output_is_told_to_a_client_that_asks_for_the_right_one(serve, decoupled):
+    """It is not taken for one that nobody wants."""
+    body = "s = r.get_response_sender(); s.send(a, flags=1)" if decoupled else "answers.append(a)"
+    code = f"""
+    class TritonPythonModel:
+        def execute(self, requests):
+            answers = []
+            for r in requests:
+                tensors = [pb_utils.Tensor(name, np.zeros(1, np.float32)) for name in ("OTHER", "Z")]
+                a = pb_utils.InferenceResponse(tensors)
+                {body}
+            return answers or None
+    """
+    served = serve(code, outputs="Y:TYPE_FP32:1 Z:TYPE_FP32:1", decoupled=decoupled)
+    for wanted in (("Y",), ("Z",), ()):
+        batch = served.run(X, requested_outputs=wanted)
+        assert "output 'OTHER', which its configuration does not have; it has Y, Z" in str(batch.error())
 
 
 def test_an_output_given_twice(serve):

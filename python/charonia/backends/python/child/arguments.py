@@ -68,16 +68,12 @@ def names(argument: str, values: Any) -> list[str]:
 def tensors(argument: str, values: Any) -> list[Tensor]:
     found = list(_several(argument, values))
     for value in found:
-        if not isinstance(value, Tensor):
-            raise no_tensor(argument, value)
+        if isinstance(value, Tensor):
+            continue
+        if value is None:
+            raise TritonModelException(f"{argument} must hold Tensor objects, got None")
+        raise TypeError(f"{argument} must hold Tensor objects, got {type(value).__name__}")
     return found
-
-
-def no_tensor(argument: str, value: Any) -> Exception:
-    """The error for something else among tensors."""
-    if value is None:
-        return TritonModelException(f"{argument} must hold Tensor objects, got None")
-    return TypeError(f"{argument} must hold Tensor objects, got {type(value).__name__}")
 
 
 def parameters(given: Any) -> dict[str, Any] | None:
@@ -100,6 +96,6 @@ def _parameter(key: str, value: Any) -> Any:
 
 
 def _several(argument: str, values: Any) -> Iterable[Any]:
-    if values is None or isinstance(values, str):
+    if values is None or isinstance(values, (str, Tensor)) or not hasattr(values, "__iter__"):
         raise TypeError(f"{argument} must be a list, got {type(values).__name__}")
     return values  # type: ignore[no-any-return]

@@ -31,6 +31,28 @@ from .tensor import Tensor
 _CANCEL_SLOTS = 65536  # also the size of the flags at the start of the shared memory for inputs
 
 
+class OutputNames:
+    """Which outputs a request of one model gets.
+
+    Args:
+        every: of the model, as configured.
+        kept: those that the server takes for itself, whatever a request asks for: the state of its sequence.
+    """
+
+    __slots__ = ("_every", "_kept")
+
+    def __init__(self, every: Sequence[str] = (), kept: Sequence[str] = ()) -> None:
+        self._every = every
+        self._kept = kept
+
+    def of(self, requested: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+        """(those it asks for, all where it names none; those of the model that need not be sent). A name that is not
+        the model's is in neither: it is to be told, not to be taken for one that nobody wants."""
+        if not requested:
+            return self._every, ()
+        return requested, [name for name in self._every if name not in requested and name not in self._kept]
+
+
 class BatchReader:
     """Makes requests from frames.
 
@@ -40,7 +62,7 @@ class BatchReader:
     """
 
     def __init__(self, inputs: Region, released: deque[int]) -> None:
-        self.output_names: Sequence[str] = ()  # what a request gets that asks for none by name
+        self.output_names = OutputNames()
         self.request_class = InferenceRequest  # the runtime's own
         self._region = inputs
         self._released = released
@@ -54,11 +76,12 @@ class BatchReader:
             tensors = [self.tensors(column, count, payload) for column in columns]
             for index, row in zip(range(count) if indices is None else indices, zip(*tensors)):
                 rows[index] = row
-        names = [requested] * len(facts) if type(requested) is tuple else requested
-        make, every = self.request_class._received, self.output_names
+        make = self.request_class._received
+        names_of = self.output_names.of
+        names = [names_of(requested)] * len(facts) if type(requested) is tuple else map(names_of, requested)
         return [
-            make(fact, list(row), wanted or every, bool(wanted), key + index, flag)
-            for index, (fact, row, wanted) in enumerate(zip(facts, rows, names))
+            make(fact, list(row), wanted, unwanted, key + index, flag)
+            for index, (fact, row, (wanted, unwanted)) in enumerate(zip(facts, rows, names))
         ]
 
     def is_cancelled(self, key: int) -> bool:
@@ -131,9 +154,9 @@ class BatchWriter:
             if result._parameters:
                 parameters[index] = result._parameters
             tensors = result._outputs
-            request = requests[index]
-            if request._prunes:
-                tensors = [tensor for tensor in tensors if tensor._name in request._requested]
+            unwanted = requests[index]._unwanted
+            if unwanted:
+                tensors = [tensor for tensor in tensors if tensor._name not in unwanted]
             key = tuple([(tensor._name, tensor._datatype, tensor._memory is None) for tensor in tensors])
             groups.setdefault(key, {})[index] = tensors
         return groups

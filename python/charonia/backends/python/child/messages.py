@@ -65,7 +65,6 @@ class InferenceRequest:
         "_parameters",
         "_preferred_memory",
         "_priority",
-        "_prunes",
         "_release_flags",
         "_requested",
         "_running",
@@ -73,6 +72,7 @@ class InferenceRequest:
         "_slot",
         "_timeout_us",
         "_trace",
+        "_unwanted",
         "model_name",
         "model_version",
     )
@@ -97,7 +97,7 @@ class InferenceRequest:
         self._correlation_id = arguments.correlation_id(correlation_id)
         self._inputs = arguments.tensors("inputs", inputs)
         self._requested: Sequence[str] = arguments.names("requested_output_names", requested_output_names)
-        self._prunes = True
+        self._unwanted: Sequence[str] = ()
         self.model_name = arguments.text("model_name", model_name)
         self.model_version = arguments.whole("model_version", model_version)
         self._flags = arguments.whole("flags", flags)
@@ -120,7 +120,7 @@ class InferenceRequest:
         facts: Any,
         inputs: list[Tensor],
         requested: Sequence[str],
-        prunes: bool,
+        unwanted: Sequence[str],
         slot: int,
         is_cancelled: Callable[[int], Any],
     ) -> InferenceRequest:
@@ -128,7 +128,7 @@ class InferenceRequest:
 
         Args:
             facts: (id, correlation id, flags, timeout, priority, parameters).
-            prunes: the client named its outputs; what the model returns beside them is left out.
+            unwanted: outputs of the model that the client did not ask for: they are left out.
             slot: what `is_cancelled` gets, and the number of the request for the runtime.
         """
         request = _new(cls)
@@ -142,7 +142,7 @@ class InferenceRequest:
         ) = facts
         request._inputs = inputs
         request._requested = requested
-        request._prunes = prunes
+        request._unwanted = unwanted
         request._slot = slot
         request._is_cancelled = is_cancelled
         request._release_flags = TRITONSERVER_REQUEST_RELEASE_ALL

@@ -173,6 +173,12 @@ def is_decoupled(args: dict[str, str]) -> bool:
     return using_decoupled_model_transaction_policy(json.loads(args["model_config"]))
 
 
+def state_outputs(args: dict[str, str]) -> list[str]:
+    """The outputs by which the model with these args of initialize gives the state of a sequence to the server."""
+    sequence_batching = json.loads(args["model_config"]).get("sequence_batching") or {}
+    return [state["output_name"] for state in sequence_batching.get("state", ())]
+
+
 def _plain(value: Any) -> Any:
     """numpy's numbers in what a model put into its configuration."""
     if hasattr(value, "item"):

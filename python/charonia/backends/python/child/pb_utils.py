@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from types import ModuleType
 from typing import Any
 
@@ -11,7 +13,7 @@ from . import calls, datatypes, errors, messages, model_config, responses, sende
 from .logger import make_logger
 from .metrics import Metric, make_metric_family
 from .model_control import make_model_control
-from .runtime import Runtime
+from .runtime import WARNING, Runtime
 
 MODULE_NAME = "triton_python_backend_utils"
 
@@ -48,18 +50,31 @@ def get_input_tensor_by_name(inference_request: messages.InferenceRequest, name:
     return None
 
 
-def get_output_tensor_by_name(inference_response: responses.InferenceResponse, name: str) -> tensor.Tensor | None:
-    """The output of this name, None if the response has none."""
-    for found in inference_response._outputs:
-        if found._name == name:
-            return found
-    return None
+def make_get_output_tensor_by_name(runtime: Runtime) -> Any:
+    def get_output_tensor_by_name(inference_response: responses.InferenceResponse, name: str) -> tensor.Tensor | None:
+        """The output of this name, None if the response has none: the log says why, if that is an error."""
+        if not isinstance(inference_response, responses.InferenceResponse):
+            hint = ": await it first" if hasattr(inference_response, "__await__") else ""
+            given = type(inference_response).__name__
+            raise TypeError(f"get_output_tensor_by_name needs an InferenceResponse, got {given}{hint}")
+        for found in inference_response._outputs:
+            if found._name == name:
+                return found
+        error = inference_response._error
+        if error is not None:
+            caller = sys._getframe(1)
+            text = f"there is no output '{name}' in a response that is an error: {error.message()}"
+            runtime.log(WARNING, text, os.path.basename(caller.f_code.co_filename), caller.f_lineno)
+        return None
+
+    return get_output_tensor_by_name
 
 
 def build_module(runtime: Runtime) -> ModuleType:
     """A new `triton_python_backend_utils` for one model."""
     module = ModuleType(MODULE_NAME, "Triton's Python API for models, as Charonia serves it.")
     module.__dict__.update(_SHARED)
+    get_output_tensor_by_name = make_get_output_tensor_by_name(runtime)
     for function in (get_input_tensor_by_name, get_output_tensor_by_name, *make_model_control(runtime)):
         setattr(module, function.__name__, function)
     module.__dict__["InferenceRequest"] = messages.request_class(runtime)

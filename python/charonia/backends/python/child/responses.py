@@ -25,10 +25,7 @@ class InferenceResponse:
         error: TritonError | None = None,
         parameters: dict[str, Any] | None = None,
     ) -> None:
-        outputs = list(output_tensors)
-        for tensor in outputs:
-            if not isinstance(tensor, Tensor):
-                raise arguments.no_tensor("output_tensors", tensor)
+        outputs = arguments.tensors("output_tensors", output_tensors)
         if error is not None and not isinstance(error, TritonError):
             raise TypeError(f"error must be a TritonError, got {type(error).__name__}")
         self._outputs = outputs

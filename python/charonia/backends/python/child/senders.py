@@ -57,7 +57,7 @@ class InferenceResponseSender:
         "_is_taken",
         "_lock",
         "_runtime",
-        "_wanted",
+        "_unwanted",
         "ahead",
         "key",
     )
@@ -68,7 +68,7 @@ class InferenceResponseSender:
         self._is_taken = False  # whether the model has asked for it
         self._runtime = request._runtime
         self._is_cancelled = request._is_cancelled
-        self._wanted = request._requested if request._prunes else None  # None for all outputs
+        self._unwanted = request._unwanted
         self._lock = threading.Lock()
         self.key = request._slot
         self.ahead = 0
@@ -98,7 +98,7 @@ class InferenceResponseSender:
             self._check_turn(response)
             if self._is_awaited:
                 # The one response of a plain model is its last, whatever the flags say.
-                self._runtime.send(self, _pruned(self._wanted, response), final or not self._runtime.decoupled)
+                self._runtime.send(self, _pruned(self._unwanted, response), final or not self._runtime.decoupled)
             self._count += 1
             self._closed = final
 
@@ -149,8 +149,9 @@ def outcomes(
     """
     if decoupled:
         return [_fate(request) for request in requests]
+    nothing = "no response (None)"
     if returned is None:
-        returned = [None] * len(requests)
+        returned, nothing = [None] * len(requests), "None in place of a list with an InferenceResponse"
     if not isinstance(returned, (list, tuple)):
         raise ModelFailure(f"execute must return a list of InferenceResponse, got {type(returned).__name__}")
     if len(returned) != len(requests):
@@ -166,7 +167,7 @@ def outcomes(
     ]
     if not others and set(map(type, returned)) == {InferenceResponse}:
         return list(returned)
-    return [_outcome(request, response, sentence) for request, response in zip(requests, returned)]
+    return [_outcome(request, response, nothing, sentence) for request, response in zip(requests, returned)]
 
 
 def failed(requests: Sequence[InferenceRequest], text: str, decoupled: bool) -> list[Outcome]:
@@ -210,11 +211,13 @@ def dropped_error(sender: InferenceResponseSender, is_unloading: bool) -> Triton
     return TritonError(text)
 
 
-def _outcome(request: InferenceRequest, response: Any, sentence: Callable[[str], str]) -> Outcome:
+def _outcome(request: InferenceRequest, response: Any, nothing: str, sentence: Callable[[str], str]) -> Outcome:
     if response is None and (request._sender is not None or _is_rescheduled(request)):
         return _fate(request)
     if not isinstance(response, InferenceResponse):
-        what = "no response (None)" if response is None else f"{type(response).__name__}, not an InferenceResponse,"
+        what = nothing if response is None else f"{type(response).__name__}, not an InferenceResponse,"
+        if hasattr(response, "__await__"):
+            what += " without awaiting it,"
         return TritonError(sentence(f"execute returned {what} for the request"))
     if _is_rescheduled(request):
         text = (
@@ -230,21 +233,29 @@ def _outcome(request: InferenceRequest, response: Any, sentence: Callable[[str],
 
 
 def _fate(request: InferenceRequest) -> Fate:
-    if _is_rescheduled(request):
-        return RESCHEDULED
     sender = request._sender
-    return SENT if sender is not None and not sender._is_awaited else HELD
+    is_answered = sender is not None and not sender._is_awaited
+    if not _is_rescheduled(request):
+        return SENT if is_answered else HELD
+    if is_answered and not request._runtime.decoupled:
+        text = (
+            "execute asked for a request to be rescheduled that its response sender has answered: it is not executed "
+            f"again, since a model that is not decoupled has one response for a request; {_MAKE_DECOUPLED}"
+        )
+        request._runtime.log(ERROR, text, "model.py", 0)
+        return SENT
+    return RESCHEDULED
 
 
 def _is_rescheduled(request: InferenceRequest) -> bool:
     return request._release_flags == TRITONSERVER_REQUEST_RELEASE_RESCHEDULE
 
 
-def _pruned(wanted: Sequence[str] | None, response: InferenceResponse | None) -> InferenceResponse | None:
+def _pruned(unwanted: Sequence[str], response: InferenceResponse | None) -> InferenceResponse | None:
     """Without the outputs that the client did not ask for."""
-    if response is None or wanted is None or response._error is not None:
+    if response is None or not unwanted or response._error is not None:
         return response
-    kept = [tensor for tensor in response._outputs if tensor._name in wanted]
+    kept = [tensor for tensor in response._outputs if tensor._name not in unwanted]
     if len(kept) == len(response._outputs):
         return response
     pruned = InferenceResponse(kept)

@@ -12,7 +12,7 @@ from typing import Any
 
 from . import wire
 from .arena import Arena, Region
-from .batch import BatchReader, BatchWriter
+from .batch import BatchReader, BatchWriter, OutputNames
 from .calls import CALLERS
 from .errors import ModelFailure
 from .failures import describe
@@ -20,7 +20,7 @@ from .internals import INTERNAL_NAME, build_internals
 from .link import ChildRuntime
 from .loader import load_model_file
 from .messages import InferenceRequest
-from .model import Model, is_decoupled
+from .model import Model, is_decoupled, state_outputs
 from .pb_utils import MODULE_NAME, build_module
 from .responding import drained
 from .runtime import ERROR
@@ -90,7 +90,7 @@ class Server:
         if self._runtime.decoupled:
             self._released = self._runtime.released  # what streams may outlive the batch, and the next one be far
         self._reader = BatchReader(self._inputs, self._released)
-        self._reader.output_names = output_names
+        self._reader.output_names = OutputNames(output_names, state_outputs(args))
         self._reader.request_class = sys.modules[MODULE_NAME].InferenceRequest
         self._model = Model(name, self._module)
         self._model.initialize(args)
