@@ -24,7 +24,7 @@ from charonia.core.room import Room
 from charonia.core.tensor import Tensor
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CallDescription:
     """What a model says of a call.
 
@@ -87,8 +87,10 @@ class OutgoingCalls:
         self._closed = False
 
     def begin(self, description: CallDescription, channel: ReplyChannel, flow: Flow | None = None) -> InferRequest:
-        """Submit a call; see `submit`. `cancel` of the request that this gives ends the call early."""
+        """Submit a call; see `submit`. `cancel` of the request that this gives ends it early, and so does `close`."""
         request = self.request(description, channel, flow)
+        with self._lock:
+            self._begun.add(request)
         self.submit(request)
         return request
 
@@ -100,11 +102,7 @@ class OutgoingCalls:
         Args:
             waits: the calling thread has nothing to do before the answer; it may execute the other model.
         """
-        with self._lock:
-            closed = self._closed
-            if not closed:
-                self._begun.add(request)
-        if closed or self._submitter is None:
+        if self._closed or self._submitter is None:
             refuse(request, UnavailableError(f"model '{self._model}' can't call '{request.model_name}': it has ended"))
         elif waits:
             self._submitter.submit_waiting(request)
@@ -112,7 +110,7 @@ class OutgoingCalls:
             self._submitter.submit(request)
 
     def close(self) -> None:
-        """The caller has gone: cancel what is under way, and begin nothing more."""
+        """The caller has gone: cancel what was begun by `begin`, and submit nothing more."""
         with self._lock:
             self._closed = True
             begun = [request for request in self._begun if not request.settled]

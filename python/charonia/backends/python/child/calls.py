@@ -94,9 +94,11 @@ class _Call:
 
     def __call__(self, response: InferenceResponse | None, final: bool) -> None:
         """The runtime's `ResponseSink`."""
-        if final:
-            self._running.remove(self)
         with self._changed:
+            if self._ended:  # by its cancellation
+                return
+            if final:
+                self._running.remove(self)
             self._keep(response)
             self._ended = final
             listener, self._listener = self._listener, None
@@ -117,8 +119,11 @@ class _Call:
             listener()
 
     def cancel(self) -> None:
+        """Whoever waits gets an error at once: the other model may not look whether its request is cancelled."""
         self._cancelled = True
         if self._outgoing is not None:
+            text = f"the call of model '{self._model_name}' was cancelled"
+            self(InferenceResponse([], TritonError(text, TritonError.CANCELLED)), True)
             self._outgoing.cancel()
 
     def _is_there(self) -> bool:

@@ -37,7 +37,7 @@ class OutgoingCall(Protocol):
         made, beyond the first few."""
 
     def cancel(self) -> None:
-        """Nobody wants more responses; the sink still gets the end, an error with the code CANCELLED."""
+        """Nobody wants more responses; the sink may still get some, and gets the end."""
 
 
 class Runtime(Protocol):
