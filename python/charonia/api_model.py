@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from operator import index
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -143,7 +144,7 @@ class Model:
             sequence_end=sequence_end,
             **arrays,
         )
-        return answer_within(future, timeout_s)
+        return answer_within(future, timeout_s, self.name)
 
     async def infer_async(self, inputs: Mapping[str, ArrayLike] = NO_INPUTS, /, **more: Any) -> Answer:
         """As `infer` with its other arguments, but without blocking the event loop. Cancelling the task cancels the
@@ -186,7 +187,7 @@ class Model:
         """
         from charonia.api_sequence import Sequence
 
-        return Sequence(self, sequence_id)
+        return Sequence(self, None if sequence_id is None else correlation_id(sequence_id))
 
     def _request(
         self,
@@ -207,18 +208,36 @@ class Model:
         datatypes = {spec.name: spec.datatype for spec in self.loaded.inputs}
         given = {**inputs, **arrays}
         tensors = [_tensor(name, array, datatypes.get(name, "")) for name, array in given.items()]
-        flags = _flags(sequence_start, sequence_end)
-        options = InferOptions(self._version, request_id, outputs, parameters, priority, timeout_us, sequence_id, flags)
+        id_, flags = correlation_id(sequence_id), _flags(sequence_start, sequence_end)
+        options = InferOptions(self._version, request_id, outputs, parameters, priority, timeout_us, id_, flags)
         return tensors, options
 
 
-def answer_within(future: ResultFuture, timeout_s: float | None) -> Answer:
+def answer_within(future: ResultFuture, timeout_s: float | None, model: str) -> Answer:
     """The answer. Raises TimeoutError, and cancels the request, when there is none in time."""
     try:
         return Answer.of(future.result(timeout_s))
     except TimeoutError:
         future.cancel()
-        raise
+        raise TimeoutError(f"model '{model}' gave no response within {timeout_s} s") from None
+
+
+def correlation_id(value: Any) -> int | str:
+    """As the wire gives it: text, or an unsigned number of 64 bits; numpy's numbers and texts too.
+
+    Raises:
+        InvalidArgumentError: it can't be the id of a sequence.
+    """
+    try:
+        if isinstance(value, str):
+            value.encode()
+            return str(value)
+        number = int(index(value))
+    except (TypeError, UnicodeEncodeError):
+        raise InvalidArgumentError(f"sequence_id must be a whole number or a text, got {value!r}") from None
+    if not -(1 << 63) <= number < 1 << 64:
+        raise InvalidArgumentError(f"sequence_id must be a number of 64 bits, got {number}")
+    return number & ((1 << 64) - 1)
 
 
 def _flags(start: bool, end: bool) -> int:

@@ -61,7 +61,7 @@ class Sequence:
         Raises:
             InvalidArgumentError: the sequence has ended.
         """
-        return answer_within(self.submit(inputs, end=end, **more), timeout_s)
+        return answer_within(self.submit(inputs, end=end, **more), timeout_s, self._model.name)
 
     async def infer_async(
         self, inputs: Mapping[str, ArrayLike] = NO_INPUTS, /, *, end: bool = False, **more: Any

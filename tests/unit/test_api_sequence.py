@@ -189,3 +189,32 @@ def test_a_sequence_never_used_disturbs_nobody(model):
         with model.sequence(6):
             pass
         assert send(first, 1) == 2
+
+
+@pytest.mark.parametrize("given", [np.int64(5), np.uint8(5), True, -1, 2**64 - 1, np.str_("five"), "five"])
+def test_ids_may_be_of_numpy(model, given):
+    if isinstance(given, str):
+        with pytest.raises(InvalidArgumentError, match="is a text"):
+            model.sequence(given).infer(X=[[1]])
+        return
+    with model.sequence(given) as sequence:
+        assert sequence.id == int(given) % 2**64
+        assert [sequence.infer(X=[[n]])["SUM"].item() for n in (1, 2)] == [1, 3]
+
+
+@pytest.mark.parametrize("given", [1.5, b"five", 2**64, -(2**63) - 1, "\ud800", object()])
+def test_what_can_be_no_id_is_refused(model, given):
+    with pytest.raises(InvalidArgumentError, match="sequence_id must be"):
+        model.sequence(given)
+    with pytest.raises(InvalidArgumentError, match="sequence_id must be"):
+        model.infer(X=[[1]], sequence_id=given, sequence_start=True)
+
+
+def test_a_text_that_is_too_long_for_an_id_is_refused(model):
+    with pytest.raises(CharoniaError, match="cannot be longer than 128 characters, got 129 bytes"):
+        model.sequence("x" * 129).infer(X=[[1]])
+
+
+def test_a_time_out_says_what_it_waited_for(model):
+    with pytest.raises(TimeoutError, match="gave no response within 0 s"):
+        model.infer(X=[[1]], sequence_id=1, sequence_start=True, timeout_s=0)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from charonia.core.errors import InvalidArgumentError, UnsupportedError
-from charonia.core.request import NO_PARAMETERS, SEQUENCE_END, SEQUENCE_START, Parameter
+from charonia.core.request import MAX_TEXT_ID_BYTES, NO_PARAMETERS, SEQUENCE_END, SEQUENCE_START, Parameter
 from charonia.core.text import shown
 
 # Asks the stream of a decoupled model for a last answer without outputs. A client may use no other reserved name.
@@ -12,7 +12,6 @@ _EMPTY_FINAL = "triton_enable_empty_final_response"
 _OWN = ("priority", "timeout", "sequence_id", "sequence_start", "sequence_end", _EMPTY_FINAL)
 _RESERVED_PREFIX = "triton_"
 _MAX_UINT64 = (1 << 64) - 1
-_MAX_TEXT_ID = 128
 
 
 @dataclass(slots=True)
@@ -74,9 +73,9 @@ def _refuse_reserved(others: Mapping[str, Parameter]) -> None:
 def _correlation_id(value: Parameter) -> int | str:
     if isinstance(value, bool | float):
         raise _wrong_type("sequence_id", value, "expected int64_param or string_param: a whole number or text")
-    if isinstance(value, str) and len(value.encode()) > _MAX_TEXT_ID:
+    if isinstance(value, str) and len(value.encode()) > MAX_TEXT_ID_BYTES:
         raise UnsupportedError(
-            f"string correlation ID cannot be longer than {_MAX_TEXT_ID} characters, "
+            f"string correlation ID cannot be longer than {MAX_TEXT_ID_BYTES} characters, "
             f"'sequence_id' has {len(value.encode())} bytes: send a shorter one, or a number"
         )
     # A negative number comes from clients that send an unsigned 64-bit id as a signed one.

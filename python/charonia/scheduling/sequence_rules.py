@@ -6,8 +6,9 @@ from charonia.core.errors import (
     InvalidArgumentError,
     QueueTimeoutError,
     UnavailableError,
+    UnsupportedError,
 )
-from charonia.core.request import InferRequest
+from charonia.core.request import MAX_TEXT_ID_BYTES, InferRequest
 from charonia.core.text import shown
 from charonia.scheduling.queue import request_prefix
 from charonia.scheduling.sequence_controls import SequenceControls
@@ -17,6 +18,7 @@ def check_request(request: InferRequest, controls: SequenceControls, *, needs_id
     """
     Raises:
         InvalidArgumentError: the request can't belong to a sequence of this model.
+        UnsupportedError: its id is too long.
     """
     if request.batch_size > 1:
         raise InvalidArgumentError(
@@ -24,6 +26,12 @@ def check_request(request: InferRequest, controls: SequenceControls, *, needs_id
             f"sequence batcher, got {request.batch_size}"
         )
     if request.correlation_id:
+        id_ = request.correlation_id
+        if isinstance(id_, str) and len(id_.encode()) > MAX_TEXT_ID_BYTES:
+            raise UnsupportedError(
+                f"{request_prefix(request)}string correlation ID cannot be longer than {MAX_TEXT_ID_BYTES} characters, "
+                f"got {len(id_.encode())} bytes: send a shorter one, or a number"
+            )
         controls.check(request)
     elif needs_id:
         raise InvalidArgumentError(
