@@ -7,7 +7,7 @@ import sys
 import tarfile
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -88,21 +88,32 @@ def _resolve(model: str, value: str, model_dir: Path) -> Path:
 
 def _unpack(model: str, archive: Path, target: Path) -> None:
     """Unpack beside the target and rename, so that a target that exists is whole."""
-    if not hasattr(tarfile, "tar_filter"):
-        raise InvalidArgumentError(
-            f"model '{model}': {PARAMETER} {archive} can't be unpacked: this Python has no safe way to do it; "
-            f"use Python 3.11.4 or newer, or unpack it yourself and name the folder"
-        )
     half = target.with_suffix(".part")
     shutil.rmtree(half, ignore_errors=True)
     half.mkdir()
     try:
         with tarfile.open(archive) as tar:
-            tar.extractall(half, filter="tar")  # refuses members that lead out of the folder
+            if hasattr(tarfile, "tar_filter"):
+                tar.extractall(half, filter="tar")  # refuses members that lead out of the folder
+            else:
+                tar.extractall(half, _inside(tar, half))
     except (tarfile.TarError, OSError, EOFError) as error:
         shutil.rmtree(half, ignore_errors=True)
         raise InvalidArgumentError(f"model '{model}': {PARAMETER} {archive} can't be unpacked: {error}") from None
     half.rename(target)
+
+
+def _inside(tar: tarfile.TarFile, folder: Path) -> Iterator[tarfile.TarInfo]:
+    """The members one by one, each looked at when those before it are there: what the filter "tar" does, for Pythons
+    that don't have it yet (before 3.11.4). Raises TarError: one leads out of the folder."""
+    root = os.path.realpath(folder)
+    for member in tar:
+        member.name = member.name.lstrip("/")
+        place = os.path.realpath(os.path.join(root, member.name))
+        if os.path.commonpath((root, place)) != root:
+            raise tarfile.TarError(f"'{member.name}' would be extracted to {place}, outside of the folder")
+        member.mode &= 0o755
+        yield member
 
 
 def _environment(model: str, folder: Path) -> Environment:
