@@ -90,6 +90,12 @@ class LiveSequence:
         if self.follower is not None:
             self.follower.before = self.before
 
+    def first_unanswered(self) -> InferRequest | None:
+        """The one that is executed, while it is not settled; else the first that waits."""
+        if self.running is not None and not self.running.settled:
+            return self.running
+        return self.waiting[0] if self.waiting else None
+
     def make_ready(self, now_ns: int, states: "StateStore | None") -> None:
         """Its first waiting request may be executed now; with its state, which is new where a sequence starts."""
         request = self.waiting[0]

@@ -265,18 +265,21 @@ class SequenceTable:
         heapq.heapify(self._free)
 
     def lose(self, seat: object, now_ns: int) -> None:
-        """What the model knew of these sequences is gone: they are over, unless the server has their state.
+        """What the model knew of these sequences is gone: they are over, unless the server has their state, or the next
+        process begins with a first request.
 
-        A request that was handed out just then may be executed by the next process, which would begin in the middle: it
-        is answered now, and what comes of it is dropped.
+        A later one that was handed out just then may be executed by the next process, which would begin in the middle:
+        it is answered now, and what comes of it is dropped.
         """
         lane = self.lanes.get(seat)
         if lane is None or self._plan.states is not None:
             return
         for sequence in filter(None, list(lane.slots)):
-            running = sequence.running
-            if running is not None and not running.flags & SEQUENCE_START:
-                self._refused.append((running, instance_died(running)))
+            unanswered = sequence.first_unanswered()
+            if unanswered is not None and unanswered.flags & SEQUENCE_START:
+                continue
+            if unanswered is not None and unanswered is sequence.running:
+                self._refused.append((unanswered, instance_died(unanswered)))
             self._abandon(sequence, instance_died, "", now_ns)
         self.fill(now_ns)
 

@@ -128,6 +128,16 @@ def test_a_request_that_comes_back_after_the_stop_is_refused(world):
     assert world.scheduler.pending_count == 0
 
 
+def test_of_a_dead_process_a_request_after_its_first_turn_is_over_and_others_are_not(world):
+    requests = [world.enqueue(0) for _ in range(2)]
+    again(world.pull()[:1])
+    world.answer(requests[1])
+    later = world.enqueue(0)
+    world.scheduler.lost("a")
+    assert "start it again" in world.error_of(requests[0])
+    assert [request for request in world.pull() if not request.is_padding] == [later]
+
+
 @pytest.mark.parametrize("batching", ["direct { }", "oldest { }"])
 def test_other_sequences_have_no_second_turn(batching):
     world = SequenceWorld(batching)

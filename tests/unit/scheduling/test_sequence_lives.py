@@ -334,13 +334,54 @@ def test_sequences_of_a_process_that_died_are_over(narrow):
     assert narrow.ended == []
 
 
-def test_what_a_dead_process_had_is_over_when_it_is_settled(narrow):
+def test_what_a_dead_process_had_is_over_when_its_failure_has_been_sent(narrow):
+    narrow.enqueue(1, START)
+    waiting = narrow.enqueue(1)
+    (running,) = narrow.pull()
+    running.settle(keeps_turn=True)
+    narrow.scheduler.lost("a")
+    assert "start it again" in narrow.error_of(waiting)
+    assert narrow.scheduler.sequence_count == 1
+    running.turn.release()
+    assert narrow.scheduler.sequence_count == 0
+
+
+@pytest.mark.parametrize("is_sent", [True, False])
+def test_a_sequence_of_which_the_dead_process_had_nothing_goes_on(narrow, is_sent):
+    """The failure of what the process had frees its slot for the next one, before anybody tells of the death."""
+    narrow.enqueue(1, BOTH)
+    (running,) = narrow.pull()
+    later = [narrow.enqueue(2, flags) for flags in (START, 0, END)]
+    if is_sent:
+        narrow.answer(running)
+    else:
+        running.settle(keeps_turn=True)
+    narrow.scheduler.lost("a")
+    if not is_sent:
+        running.turn.release()
+    assert [narrow.run() for _ in later] == [[(2, 1, 0)], [(2, 0, 0)], [(2, 0, 1)]]
+    assert narrow.refused == []
+
+
+def test_a_first_request_that_waits_for_the_next_process_begins_its_sequence_there(narrow):
+    """It was handed out before anybody knew of the death."""
     narrow.enqueue(1, START)
     (running,) = narrow.pull()
+    waiting = narrow.enqueue(1)
     narrow.scheduler.lost("a")
-    assert narrow.scheduler.sequence_count == 1
     narrow.answer(running)
-    assert narrow.scheduler.sequence_count == 0
+    narrow.enqueue(1, END)
+    assert [narrow.run(), narrow.run()] == [[(1, 0, 0)], [(1, 0, 1)]]
+    assert narrow.channel.of(running).error is narrow.channel.of(waiting).error is None
+
+
+def test_a_sequence_that_begins_anew_does_so_in_the_next_process(narrow):
+    narrow.enqueue(1, START)
+    narrow.run()
+    narrow.enqueue(1, START)
+    narrow.enqueue(1, END)
+    narrow.scheduler.lost("a")
+    assert [narrow.run(), narrow.run()] == [[(1, 1, 0)], [(1, 0, 1)]]
 
 
 def test_the_next_process_does_not_begin_in_the_middle(narrow):

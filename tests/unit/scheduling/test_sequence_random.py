@@ -128,11 +128,18 @@ class Oracle:
         self.leaving.append(old)
 
     def lose(self):
+        """The next process at the seat knows nothing; it gets what begins with it."""
         seat = self.random.choice(self.seats + self.leaving)
         self.world.scheduler.lost(seat)
         self.running[seat] = [each for each in self.running[seat] if not each.settled]
+        self.models = {key: executed for key, executed in self.models.items() if key[0] != seat}
+        for request in self.running[seat]:
+            sequence, number, starts = self.facts[request]
+            assert starts
+            self.models[seat, request.correlation_id] = (sequence, number)
         for sequence, (where, _) in list(self.place.items()):
-            if where == seat:
+            unsettled = [each for each in self.unsettled[sequence] if not each.settled]
+            if where == seat and not unsettled:
                 self.close(sequence)
 
     def look(self):
