@@ -32,6 +32,15 @@ def by_closing_http(served, watched):
         watched.wait_queued()
 
 
+def by_closing_one_side_of_http(served, watched):
+    body = json.dumps(one_input([9.0], name="IN", shape=[1, 1])).encode()
+    with socket.create_connection(("127.0.0.1", served.server.ports["http"]), timeout=PATIENCE_S) as connection:
+        connection.sendall(http_request("/v2/models/m/infer", body))
+        watched.wait_queued()
+        connection.shutdown(socket.SHUT_WR)
+        assert connection.recv(1) == b""
+
+
 def by_resetting_http(served, watched):
     body = json.dumps(one_input([9.0], name="IN", shape=[1, 1])).encode()
     with socket.create_connection(("127.0.0.1", served.server.ports["http"]), timeout=PATIENCE_S) as connection:
@@ -86,6 +95,7 @@ def by_cancelling_the_task(served, watched):
 
 WAYS = (
     by_closing_http,
+    by_closing_one_side_of_http,
     by_resetting_http,
     by_cancelling_grpc,
     by_a_deadline,

@@ -11,7 +11,7 @@ from charonia.observe.stamps import Stamps
 from charonia.pipelines.graph import Plan, StepPlan
 from charonia.pipelines.marks import parameters_of
 from charonia.pipelines.outlet import Outlet
-from charonia.pipelines.strand import Slot, Strand
+from charonia.pipelines.strand import Slot, StepFailure, Strand
 
 Stream = Outlet[tuple["Run", Reply]]
 HasRoom = Callable[[], bool]
@@ -29,7 +29,8 @@ class Progress:
         ready: steps that have all their inputs, in order.
         answers: the final replies of runs that have but one.
         streams: runs of which there are answers in `Run.stream`.
-        failures: runs that have ended by the error of a step, with both.
+        failures: runs that have ended by the error of a step, with both, and whether the step failed: a decoupled one
+            may answer with an error and end well.
     """
 
     __slots__ = ("answers", "failures", "ready", "streams")
@@ -38,7 +39,7 @@ class Progress:
         self.ready: list[tuple[Strand, StepPlan]] = []
         self.answers: list[tuple[Run, Reply]] = []
         self.streams: list[Run] = []
-        self.failures: list[tuple[Run, StepPlan, CharoniaError]] = []
+        self.failures: list[tuple[Run, StepPlan, CharoniaError, bool]] = []
 
 
 class Run:
@@ -222,14 +223,14 @@ class Run:
                 raise reply.error
             self._place(target, step, reply, progress)
         except CharoniaError as error:
-            self._fail(target.slot, step, error, progress)
+            self._fail(target.slot, (step, error, reply.final), progress)
 
-    def _fail(self, slot: Slot, step: StepPlan, error: CharoniaError, progress: Progress) -> None:
+    def _fail(self, slot: Slot, failure: StepFailure, progress: Progress) -> None:
         if self.stream is None:
             self.ended = True
-            progress.failures.append((self, step, error))
+            progress.failures.append((self, *failure))
         else:
-            slot.failure, slot.is_closed = (step, error), True
+            slot.failure, slot.is_closed = failure, True
 
     def _branch(self, strand: Strand) -> Strand:
         """A strand for one response. Its answers go before all further ones of the strand that it comes from."""

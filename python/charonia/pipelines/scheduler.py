@@ -157,8 +157,9 @@ class EnsembleScheduler:
         if run.end():
             self._tell_failure(run, step, error)
 
-    def _tell_failure(self, run: Run, step: StepPlan, error: CharoniaError) -> None:
-        self._statistics.record_step_failure(run.request, self._clock.now_ns())
+    def _tell_failure(self, run: Run, step: StepPlan, error: CharoniaError, has_failed: bool = True) -> None:
+        if has_failed:
+            self._statistics.record_step_failure(run.request, self._clock.now_ns())
         self._tell(run, self._named(error, f"step {step.number} (model '{step.model}'): "))
 
     def _named(self, error: CharoniaError, where: str = "") -> CharoniaError:
@@ -176,8 +177,8 @@ class EnsembleScheduler:
             assert run.stream is not None
             run.stream.flush()
             self._tell_room(run)
-        for run, step, error in progress.failures:
-            self._tell_failure(run, step, error)
+        for run, step, error, has_failed in progress.failures:
+            self._tell_failure(run, step, error, has_failed)
 
     def _answer(self, answers: Sequence[tuple[Run, Reply]]) -> None:
         """Settle the runs that these end, count, and send. Of one run, no two threads do so at once."""

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from charonia.pipelines.run import Run
 
 
+StepFailure = tuple[StepPlan, CharoniaError, bool]
+"""The step, its error, and whether the step itself has failed by it."""
+
+
 class Slot:
     """The place of a strand's answers among those of its run. `outputs` is None where none come from it.
 
@@ -25,7 +29,7 @@ class Slot:
         self.next = following
         self.is_closed = False
         self.outputs: Sequence[Tensor] | None = None
-        self.failure: tuple[StepPlan, CharoniaError] | None = None
+        self.failure: StepFailure | None = None
         self.parameters: Mapping[str, Parameter] = NO_PARAMETERS
 
 

@@ -195,6 +195,8 @@ def test_the_error_of_a_decoupled_step_comes_after_the_answers_of_its_earlier_re
         ensemble.answer("last")
     assert ensemble.stream(request) == ["[1.0]", "[2.0]", "in ensemble 'e', step 1 (model 'many'): broke!"]
     assert ensemble.asked == []
+    # An error that the step goes on from is no failure of the step's, only of the request.
+    assert ensemble.statistics.failures["OTHER"] == 1 + final
 
 
 def test_errors_keep_the_order_of_what_they_belong_to():
