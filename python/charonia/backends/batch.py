@@ -79,6 +79,8 @@ class ExecutingBatch:
             self._post(Reply(request, has_response=False))
 
     def reschedule(self, request: InferRequest) -> None:
+        if request.settled:
+            return  # it failed, by a wrong state for example: it takes no other turn
         if request.turn is None:
             raise not_iterative(request.model_name)
         request.turn.reschedule(request)

@@ -133,7 +133,7 @@ class SequenceScheduler:
         if not self._plan.is_iterative:
             raise not_iterative(request.model_name)
         with self._lock:
-            self._table.take_back(sequence, self._clock.now_ns())
+            self._table.take_back(sequence, request, self._clock.now_ns())
             if self._stopped:
                 self._table.clear()
         self._tell()

@@ -43,6 +43,7 @@ class LiveSequence:
         lane, slot: where it has its place; None and 0 while it is in the backlog.
         is_ready: its first waiting request may go into the next batch, since `ready_ns`.
         is_again: that request was executed before and takes another turn.
+        is_refused: what is executed of it is answered by the scheduler, which ends its turn.
         is_closed: its last request has come; no other may follow.
         end_reason: what a listener is told when it ends without its last request; "" for nothing.
         expires_ns: when it has waited too long in the backlog; 0 for never.
@@ -58,6 +59,7 @@ class LiveSequence:
         "is_again",
         "is_closed",
         "is_ready",
+        "is_refused",
         "lane",
         "ready_ns",
         "running",
@@ -78,7 +80,7 @@ class LiveSequence:
         self.lane: Lane | None = None
         self.slot = 0
         self.state: SequenceState | None = None
-        self.is_ready = self.is_again = self.is_closed = False
+        self.is_ready = self.is_again = self.is_refused = self.is_closed = False
         self.ready_ns = 0
         self.end_reason = ""
         self.expires_ns = 0

