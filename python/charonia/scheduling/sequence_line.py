@@ -85,6 +85,11 @@ class LiveSequence:
         self.end_reason = ""
         self.expires_ns = 0
 
+    @property
+    def is_given_up(self) -> bool:
+        """What is executed of it was cancelled: it is over when that is answered."""
+        return self.running is not None and self.running.cancelled
+
     def leave(self) -> None:
         """It is over: its follower follows the one before it."""
         if self.before is not None:

@@ -93,6 +93,8 @@ class SequenceTable:
         if is_own:
             self._number(request)
         known = self._newest.get(request.correlation_id)
+        if known is not None and request.flags & SEQUENCE_START and known.is_given_up:
+            known.is_closed = True  # else this request would end with it
         if known is None or known.is_closed:
             if not request.flags & SEQUENCE_START:
                 raise not_started(request, self._plan.idle_us)

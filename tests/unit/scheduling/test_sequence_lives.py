@@ -242,6 +242,30 @@ def test_a_request_that_is_cancelled_while_it_is_executed_ends_its_sequence(narr
     assert narrow.scheduler.sequence_count == 0
 
 
+def test_a_sequence_of_which_a_request_was_cancelled_while_it_is_executed_may_be_started_again(narrow):
+    narrow.enqueue(1, START)
+    waiting = narrow.enqueue(1)
+    (running,) = narrow.pull()
+    running.cancel()
+    again = [narrow.enqueue(1, START), narrow.enqueue(1, END)]
+    assert narrow.pull() == ()
+    narrow.answer(running)
+    assert isinstance(narrow.channel.of(waiting).error, CancelledError)
+    assert narrow.ended == [("a", 1, "cancelled")]
+    assert [narrow.run(), narrow.run()] == [[(1, 1, 0)], [(1, 0, 1)]]
+    assert [narrow.channel.of(request).error for request in again] == [None, None]
+    assert narrow.scheduler.sequence_count == 0
+
+
+def test_what_goes_on_with_a_sequence_that_was_cancelled_ends_with_it(narrow):
+    narrow.enqueue(1, START)
+    (running,) = narrow.pull()
+    running.cancel()
+    late = narrow.enqueue(1)
+    narrow.answer(running)
+    assert isinstance(narrow.channel.of(late).error, CancelledError)
+
+
 def test_a_request_that_was_cancelled_before_it_came(narrow):
     request = make_request(narrow.channel, correlation_id=1, flags=START)
     request.cancelled = True
