@@ -92,7 +92,9 @@ class Sequence:
             raise
 
     def cancel(self) -> None:
-        """Give the sequence up: what is under way ends as cancelled, and there is no next request."""
+        """Give the sequence up: what waits ends as cancelled, what an instance executes already is answered, and there
+        is no next request.
+        """
         with self._lock:
             self._ended = True
         if self._used:

@@ -228,9 +228,9 @@ class SequenceTable:
             self.fill(now_ns)
 
     def end(self, correlation_id: int | str, now_ns: int) -> None:
-        """Nobody goes on with this sequence."""
+        """Nobody goes on with this sequence, nor wants what waits of it."""
         sequence = self._newest.get(correlation_id)
-        if sequence is not None and not sequence.is_closed:
+        if sequence is not None and (sequence.waiting or not sequence.is_closed):
             self._abandon(sequence, cancelled, CANCELLED, now_ns)
             self.fill(now_ns)
 

@@ -432,6 +432,37 @@ def test_a_sequence_may_be_ended_from_outside(narrow):
     assert narrow.ended == [("a", 1, "cancelled")]
 
 
+@pytest.mark.parametrize("last", [0, END])
+def test_what_waits_of_a_sequence_that_is_ended_from_outside_is_cancelled(narrow, last):
+    narrow.enqueue(1, START)
+    waiting = [narrow.enqueue(1), narrow.enqueue(1, last)]
+    (running,) = narrow.pull()
+    narrow.scheduler.end_sequence(1)
+    assert [type(narrow.channel.of(request).error) for request in waiting] == [CancelledError] * 2
+    assert narrow.scheduler.pending_count == 0
+    narrow.answer(running)
+    assert narrow.channel.of(running).error is None
+    assert narrow.ended == [("a", 1, "cancelled")]
+    assert narrow.scheduler.sequence_count == 0
+
+
+def test_a_last_request_that_is_executed_is_not_ended_from_outside(narrow):
+    narrow.enqueue(1, BOTH)
+    (running,) = narrow.pull()
+    narrow.scheduler.end_sequence(1)
+    narrow.answer(running)
+    assert narrow.channel.of(running).error is None
+    assert narrow.ended == []
+
+
+def test_a_sequence_without_a_slot_that_is_ended_from_outside(narrow):
+    narrow.enqueue(1, START)
+    waiting = narrow.enqueue(2, BOTH)
+    narrow.scheduler.end_sequence(2)
+    assert isinstance(narrow.channel.of(waiting).error, CancelledError)
+    assert narrow.scheduler.sequence_count == 1
+
+
 def test_a_version_that_is_unloaded_takes_slots_from_the_idle(narrow):
     narrow.enqueue(1, START)
     narrow.run()
