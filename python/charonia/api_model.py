@@ -1,6 +1,7 @@
 """One model of an embedded server: numpy in, numpy out."""
 
 import asyncio
+import threading
 from collections.abc import Mapping, Sequence
 from operator import index
 from typing import TYPE_CHECKING, Any, Self
@@ -216,7 +217,7 @@ class Model:
 def answer_within(future: ResultFuture, timeout_s: float | None, model: str) -> Answer:
     """The answer. Raises TimeoutError, and cancels the request, when there is none in time."""
     try:
-        return Answer.of(future.result(timeout_s))
+        return Answer.of(future.result(None if timeout_s is None else min(timeout_s, threading.TIMEOUT_MAX)))
     except TimeoutError:
         future.cancel()
         raise TimeoutError(f"model '{model}' gave no response within {timeout_s} s") from None

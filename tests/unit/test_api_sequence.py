@@ -215,6 +215,13 @@ def test_a_text_that_is_too_long_for_an_id_is_refused(model):
         model.sequence("x" * 129).infer(X=[[1]])
 
 
+@pytest.mark.parametrize("timeout_s", [1e10, float("inf")])
+def test_any_time_out_can_be_waited_for(model, timeout_s):
+    with model.sequence() as sequence:
+        assert sequence.infer(X=[[1]], timeout_s=timeout_s)["SUM"].item() == 1
+        assert [each["SUM"].item() for each in sequence.stream(X=[[2]], end=True, timeout_s=timeout_s)] == [3]
+
+
 def test_a_time_out_says_what_it_waited_for(model):
     with pytest.raises(TimeoutError, match="gave no response within 0 s"):
         model.infer(X=[[1]], sequence_id=1, sequence_start=True, timeout_s=0)

@@ -53,7 +53,10 @@ class ReplyQueue:
     def wait(self, timeout_s: float | None = None) -> list[Reply]:
         """As `take`, but waits until there is one; [] when the time ran out or after `close`."""
         with self._changed:
-            self._changed.wait_for(lambda: self._replies or self._closed, timeout_s)
+            self._changed.wait_for(
+                lambda: self._replies or self._closed,
+                None if timeout_s is None else min(timeout_s, threading.TIMEOUT_MAX),
+            )
         return self.take()
 
     async def wait_async(self) -> list[Reply]:

@@ -14,8 +14,8 @@ from charonia.scheduling.timer import Timer
 
 Refused = Callable[[InferRequest, CharoniaError], None]
 
-# Later than any request may wait for others.
-END_OF_TIME_NS = 2**63
+# Later than any request may wait for others: their delay has 64 bits, in microseconds.
+END_OF_TIME_NS = 2**80
 
 
 class QueuedScheduler:

@@ -350,8 +350,9 @@ def test_of_two_requests_that_come_while_an_instance_leaves_the_other_gets_one()
         world.scheduler.stop()
 
 
-def test_a_batch_that_waits_for_more_is_released_when_it_is_hastened():
-    world = World(DynamicBatching(8, (), HOUR_US))
+@pytest.mark.parametrize("delay_us", [HOUR_US, 2**64 - 1])
+def test_a_batch_that_waits_for_more_is_released_when_it_is_hastened(delay_us):
+    world = World(DynamicBatching(8, (), delay_us))
     thread, pulled = world.pull_in_thread()
     requests = [world.enqueue(), world.enqueue()]
     world.scheduler.hasten()
