@@ -63,6 +63,10 @@ def parse_tree(text: str) -> tuple[Block, list[Problem]]:
     return root, problems
 
 
+# Of a model configuration; their entries are written as messages with a key and a value.
+_MAPS = ("input_map", "output_map", "parameters", "inputs", "cc_model_filenames", "metric_tags")
+
+
 class _Parser:
     def __init__(self, tokens: Iterator[Token], problems: list[Problem]) -> None:
         self._tokens = tokens
@@ -87,14 +91,14 @@ class _Parser:
                     f"'{wrong.text}' comes before '{opener.text}' of '{owner}' (line {opener.line}) is closed",
                     f"add the missing '{closer}'",
                 )
-            block.entries.append(self._entry())
+            block.entries.append(self._entry(owner))
             if self._token.text in (",", ";") and self._token.kind is Kind.SYMBOL:
                 self._next()
         if opener is not None:
             self._next()
 
-    def _entry(self) -> Entry:
-        token = self._name()
+    def _entry(self, owner: str) -> Entry:
+        token = self._name(owner)
         entry = Entry(token.text, token.line, token.column)
         colon = self._colon(entry)
         if self._at("["):
@@ -109,13 +113,16 @@ class _Parser:
             self._note(at, f"'{entry.name}' has no ':' before its value", f"write '{entry.name}: {written}'")
         return entry
 
-    def _name(self) -> Token:
+    def _name(self, owner: str) -> Token:
         token = self._token
         if token.kind is Kind.NAME:
             return self._next()
         if token.kind is Kind.STRING:
             name = token.data.decode("utf-8", "replace")
-            self._note(token, f"the field name {token.text} stands in quotes", f"write {name} without quotes")
+            message = f"the field name {token.text} stands in quotes"
+            if owner in _MAPS:
+                raise self._stop(token, message, f"write key: {token.text} value: …")
+            self._note(token, message, f"write {name} without quotes")
             self._next()
             return Token(Kind.NAME, name, token.line, token.column)
         if token.text in ("}", "]", ">"):

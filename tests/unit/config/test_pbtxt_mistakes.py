@@ -86,6 +86,8 @@ ONE = {
     "input [\n { dims: [ 1 ]\n]": "c:3:1: ']' comes before '{' of 'input' (line 2) is closed; add the missing '}'",
     "input { } }": "c:1:11: '}' closes nothing; remove it, or add what opens it",
     "{ }": "c:1:1: '{' stands where a field name was expected; this is protobuf text, not JSON: remove the outer braces",
+    'ensemble_scheduling { step { input_map { "IN": "x" } } }': 'c:1:42: the field name "IN" stands in quotes; '
+    'write key: "IN" value: …',
     '"name": "m"': 'c:1:1: the field name "name" stands in quotes; write name without quotes',
     "max_batch_size: +1": "c:1:17: '+' before the value of 'max_batch_size'; write the number without a plus sign",
     "[ext.name]: 1": "c:1:1: extensions and Any fields ('[name] …') are not part of a model configuration",
