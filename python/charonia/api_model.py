@@ -1,7 +1,6 @@
 """One model of an embedded server: numpy in, numpy out."""
 
 import asyncio
-import threading
 from collections.abc import Mapping, Sequence
 from operator import index
 from typing import TYPE_CHECKING, Any, Self
@@ -11,6 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from charonia.control.metadata import Metadata, ModelMetadata
 from charonia.control.statistics import Statistics, StatisticsRecord
+from charonia.core.clock import waitable_s
+from charonia.core.correlation import unsigned
 from charonia.core.datatypes import BYTES, DATATYPES
 from charonia.core.errors import CharoniaError, InvalidArgumentError
 from charonia.core.readiness import all_ready
@@ -217,7 +218,7 @@ class Model:
 def answer_within(future: ResultFuture, timeout_s: float | None, model: str) -> Answer:
     """The answer. Raises TimeoutError, and cancels the request, when there is none in time."""
     try:
-        return Answer.of(future.result(None if timeout_s is None else min(timeout_s, threading.TIMEOUT_MAX)))
+        return Answer.of(future.result(None if timeout_s is None else waitable_s(timeout_s)))
     except TimeoutError:
         future.cancel()
         raise TimeoutError(f"model '{model}' gave no response within {timeout_s} s") from None
@@ -238,7 +239,7 @@ def correlation_id(value: Any) -> int | str:
         raise InvalidArgumentError(f"sequence_id must be a whole number or a text, got {value!r}") from None
     if not -(1 << 63) <= number < 1 << 64:
         raise InvalidArgumentError(f"sequence_id must be a number of 64 bits, got {number}")
-    return number & ((1 << 64) - 1)
+    return unsigned(number)
 
 
 def _flags(start: bool, end: bool) -> int:

@@ -71,7 +71,7 @@ class ExecutingBatch:
                 return
         # Before the request is settled: outputs that can't be arranged must leave it to be failed.
         arranged = self._arranger.arrange(outputs, request.requested_outputs)
-        if request.settle(keeps_turn=True) if final else not request.settled:  # as `_may_answer`
+        if self._may_answer(request, final):
             self._post(Reply(request, arranged, None, parameters, final))
 
     def end(self, request: InferRequest) -> None:
@@ -124,9 +124,7 @@ class ExecutingBatch:
 
     def _tell_failures(self, log: Log, replies: Sequence[Reply]) -> None:
         """Each failure of the model once for the batch: its author reads the log, the client may be anybody."""
-        failures = [reply for reply in replies if reply.error is not None and isinstance(reply.error, BackendError)]
-        if not failures:
-            return
+        failures = [reply for reply in replies if isinstance(reply.error, BackendError)]
         for message in dict.fromkeys(str(reply.error) for reply in failures):
             log.error(f"model '{failures[0].request.model_name}' version {failures[0].request.version}: {message}")
 
@@ -185,10 +183,7 @@ def send_by_channel(replies: Sequence[Reply], log: Log | None) -> None:
     if not replies:
         return
     first = replies[0].request.channel
-    for reply in replies:
-        if reply.request.channel is not first:
-            break
-    else:
+    if all(reply.request.channel is first for reply in replies):
         _send(first, replies, log)
         return
     groups: dict[int, tuple[ReplyChannel, list[Reply]]] = {}

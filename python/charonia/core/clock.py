@@ -1,5 +1,6 @@
 """Time, as everything below the front end sees it: nanoseconds of one monotonic clock."""
 
+import threading
 import time
 from typing import Protocol
 
@@ -15,3 +16,8 @@ class MonotonicClock:
 
     __slots__ = ()
     now_ns = staticmethod(time.monotonic_ns)
+
+
+def waitable_s(timeout_s: float) -> float:
+    """As long, or as long as Python can wait at once: what a client or a configuration gives may be more."""
+    return min(timeout_s, threading.TIMEOUT_MAX)

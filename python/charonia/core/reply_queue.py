@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+from charonia.core.clock import waitable_s
 from charonia.core.request import Reply
 from charonia.core.room import Room
 
@@ -55,7 +56,7 @@ class ReplyQueue:
         with self._changed:
             self._changed.wait_for(
                 lambda: self._replies or self._closed,
-                None if timeout_s is None else min(timeout_s, threading.TIMEOUT_MAX),
+                None if timeout_s is None else waitable_s(timeout_s),
             )
         return self.take()
 

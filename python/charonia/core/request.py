@@ -9,9 +9,6 @@ from charonia.core.tensor import Tensor
 Parameter = bool | int | float | str
 NO_PARAMETERS: Mapping[str, Parameter] = {}
 
-MAX_TEXT_ID_BYTES = 128
-"""Of the correlation id of a sequence, where it is text."""
-
 ANY_VERSION = -1
 """Of a model: the version that the server chooses."""
 

@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from charonia.core.errors import InvalidArgumentError, UnsupportedError
-from charonia.core.request import MAX_TEXT_ID_BYTES, NO_PARAMETERS, SEQUENCE_END, SEQUENCE_START, Parameter
+from charonia.core.correlation import check_text, unsigned
+from charonia.core.errors import InvalidArgumentError
+from charonia.core.request import NO_PARAMETERS, SEQUENCE_END, SEQUENCE_START, Parameter
 from charonia.core.text import shown
 
 # Asks the stream of a decoupled model for a last answer without outputs. A client may use no other reserved name.
@@ -73,13 +74,10 @@ def _refuse_reserved(others: Mapping[str, Parameter]) -> None:
 def _correlation_id(value: Parameter) -> int | str:
     if isinstance(value, bool | float):
         raise _wrong_type("sequence_id", value, "expected int64_param or string_param: a whole number or text")
-    if isinstance(value, str) and len(value.encode()) > MAX_TEXT_ID_BYTES:
-        raise UnsupportedError(
-            f"string correlation ID cannot be longer than {MAX_TEXT_ID_BYTES} characters, "
-            f"'sequence_id' has {len(value.encode())} bytes: send a shorter one, or a number"
-        )
-    # A negative number comes from clients that send an unsigned 64-bit id as a signed one.
-    return value & _MAX_UINT64 if isinstance(value, int) else value
+    if isinstance(value, str):
+        check_text(value)
+        return value
+    return unsigned(value)
 
 
 def _wrong_type(key: str, value: object, expected: str) -> InvalidArgumentError:

@@ -153,15 +153,11 @@ class ModelStatistics:
         self.queue_latency.sum_ns += queue_ns
         self.total_latency.sum_ns += total_ns
         self.compute_latency.observe(end_ns - start_ns, succeeded)
-        for duration, ns in (
-            (self.success, total_ns),
-            (self.queue, queue_ns),
-            (self.compute_input, stamps.input_ns * succeeded),
-            (self.compute_infer, stamps.infer_ns * succeeded),
-            (self.compute_output, stamps.output_ns * succeeded),
-        ):
-            duration.count += succeeded
-            duration.ns += ns
+        self.success.add(succeeded, total_ns)
+        self.queue.add(succeeded, queue_ns)
+        self.compute_input.add(succeeded, stamps.input_ns * succeeded)
+        self.compute_infer.add(succeeded, stamps.infer_ns * succeeded)
+        self.compute_output.add(succeeded, stamps.output_ns * succeeded)
         if self.summaries is not None:
             self.summaries.record(stamps, [reply.request for reply in replies if reply.error is None])
 

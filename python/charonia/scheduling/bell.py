@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Sequence
 
+from charonia.core.clock import waitable_s
 from charonia.core.request import InferRequest
 
 
@@ -17,11 +18,9 @@ class ConditionBell:
         return ()
 
     def wait(self, timeout_s: float | None) -> Sequence[InferRequest]:
-        if timeout_s is not None:
-            timeout_s = min(timeout_s, threading.TIMEOUT_MAX)  # else Python raises
         with self._changed:
             if not self._rings:
-                self._changed.wait(timeout_s)
+                self._changed.wait(None if timeout_s is None else waitable_s(timeout_s))
             if self._rings:
                 self._rings -= 1
         return ()

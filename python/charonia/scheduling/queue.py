@@ -110,7 +110,7 @@ class RequestQueue:
         Raises:
             QueueFullError: the level is at its limit.
         """
-        number = self._number_of(request) if self._highest else self._default
+        number = self._number_of(request)
         level = self._levels.get(number) or self._open(number)
         policy = level.policy
         if policy.max_queue_size and level.live >= policy.max_queue_size:
@@ -118,7 +118,8 @@ class RequestQueue:
                 f"{request_prefix(request)}Exceeds maximum queue size: model '{request.model_name}' already has "
                 f"{level.live} requests waiting, its max_queue_size"
             )
-        if (policy.default_timeout_us or policy.allow_timeout_override) and (timeout_us := policy.timeout_us(request)):
+        timeout_us = policy.timeout_us(request)
+        if timeout_us:
             self._order += 1
             heapq.heappush(self._deadlines, (now_ns + timeout_us * 1000, self._order, request, level))
         request.queue = self._owner
@@ -207,8 +208,6 @@ class RequestQueue:
     def next_deadline_ns(self) -> int | None:
         """When `expire` has something to do, as far as is known; None for never."""
         deadlines = self._deadlines
-        if not deadlines:
-            return None
         if len(deadlines) > 2 * self.count + 64:
             deadlines[:] = [entry for entry in deadlines if entry[2].queue is self._owner]
             heapq.heapify(deadlines)

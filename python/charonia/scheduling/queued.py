@@ -105,7 +105,7 @@ class QueuedScheduler:
                 self._growing = NOTHING
                 rings = int(self._claim_idle_for_rest())
             else:
-                rings = sum([self._claim_idle(request) for request in pushed]) if self._idle > self._rung else 0
+                rings = sum([self._claim_idle(request) for request in pushed])
             arm_ns = self._deadline_to_arm()
         if arm_ns is not None:
             self._timer.at(arm_ns, self._on_deadline)

@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from charonia.core.clock import waitable_s
 from charonia.core.request import InferRequest
 from charonia.scheduling.forming import NOTHING, Decision
 from charonia.scheduling.sequence_controls import SequenceControls
@@ -84,10 +85,8 @@ class Lane(ABC):
 
     def wait(self, timeout_s: float | None, growing: Decision) -> None:
         """Of the instance: until something has changed that may matter. May return early."""
-        if timeout_s is not None:
-            timeout_s = min(timeout_s, threading.TIMEOUT_MAX)  # else Python raises
         self._is_idle, self._growing = True, growing
-        self._changed.wait(timeout_s)
+        self._changed.wait(None if timeout_s is None else waitable_s(timeout_s))
         self._is_idle = False
 
     def wake(self) -> None:

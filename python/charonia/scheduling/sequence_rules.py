@@ -1,14 +1,14 @@
 """What a request of a model with sequences must be, and what is said of one that ends without being executed."""
 
+from charonia.core.correlation import check_text
 from charonia.core.errors import (
     CancelledError,
     CharoniaError,
     InvalidArgumentError,
     QueueTimeoutError,
     UnavailableError,
-    UnsupportedError,
 )
-from charonia.core.request import MAX_TEXT_ID_BYTES, InferRequest
+from charonia.core.request import InferRequest
 from charonia.core.text import shown
 from charonia.scheduling.queue import request_prefix
 from charonia.scheduling.sequence_controls import SequenceControls
@@ -26,12 +26,8 @@ def check_request(request: InferRequest, controls: SequenceControls, *, needs_id
             f"sequence batcher, got {request.batch_size}"
         )
     if request.correlation_id:
-        id_ = request.correlation_id
-        if isinstance(id_, str) and len(id_.encode()) > MAX_TEXT_ID_BYTES:
-            raise UnsupportedError(
-                f"{request_prefix(request)}string correlation ID cannot be longer than {MAX_TEXT_ID_BYTES} characters, "
-                f"got {len(id_.encode())} bytes: send a shorter one, or a number"
-            )
+        if isinstance(request.correlation_id, str):
+            check_text(request.correlation_id, request_prefix(request))
         controls.check(request)
     elif needs_id:
         raise InvalidArgumentError(

@@ -4,12 +4,9 @@ import heapq
 import threading
 from collections.abc import Callable
 
-from charonia.core.clock import Clock
+from charonia.core.clock import Clock, waitable_s
 
 Callback = Callable[[], None]
-
-# Python can't wait for longer at once; a time-out that a client or a configuration gives may be.
-_MAX_WAIT_NS = int(threading.TIMEOUT_MAX) * 1_000_000_000
 
 
 class Timer:
@@ -83,5 +80,5 @@ class Timer:
                 left_ns = self._entries[0][0] - self._clock.now_ns()
                 if left_ns <= 0:
                     return True
-                self._changed.wait(min(left_ns, _MAX_WAIT_NS) / 1e9)
+                self._changed.wait(waitable_s(left_ns / 1e9))
             return False

@@ -242,9 +242,6 @@ class IsolatedInstance:
 
     def _usable(self) -> _Life:
         """The present life, waiting for one while a restart is under way."""
-        life = self._life
-        if life is not None and life.serving and not (life.child.exited.is_set() or self._closing.is_set()):
-            return life
         with self._changed:
             while not self._closing.is_set() and self.failure is None:
                 life = self._life
