@@ -64,6 +64,8 @@ def test_right_arguments_of_a_request_are_kept():
         ({"output_tensors": [None]}, TritonModelException, "output_tensors must hold Tensor objects, got None"),
         ({"output_tensors": [X, 5]}, TypeError, "output_tensors must hold Tensor objects, got int"),
         ({"output_tensors": None}, TypeError, "NoneType"),
+        ({"output_tensors": X}, TypeError, "output_tensors must be a list, got Tensor"),
+        ({"output_tensors": 5}, TypeError, "output_tensors must be a list, got int"),
         ({"parameters": []}, TypeError, "must be a dict, got <class 'list'>"),
         ({"parameters": ["x"]}, TypeError, "must be a dict, got <class 'list'>"),
         ({"error": "x"}, TypeError, "error must be a TritonError, got str"),

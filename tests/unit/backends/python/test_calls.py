@@ -10,6 +10,7 @@ import pytest
 from charonia.backends.python.child import calls
 from charonia.backends.python.child.errors import TritonError, TritonModelException
 from charonia.backends.python.child.messages import InferenceRequest, request_class
+from charonia.backends.python.child.pb_utils import build_module
 from charonia.backends.python.child.responses import InferenceResponse
 from charonia.backends.python.child.tensor import Tensor
 
@@ -323,3 +324,24 @@ def test_what_goes_wrong_after_the_last_response_is_not_hidden(runtime, request_
     with pytest.raises(MemoryError, match="after the answer"):
         request_.exec()
     assert not request_._running
+
+
+def test_the_log_says_why_there_is_no_output(runtime):
+    get = build_module(runtime).get_output_tensor_by_name
+    assert get(response(7), "Y").as_numpy()[0] == 7
+    assert get(response(7), "Z") is None
+    assert runtime.logged == []
+    assert get(InferenceResponse(error=TritonError("unknown model")), "Y") is None
+    ((level, message, file),) = runtime.logged
+    assert (level, file) == ("WARNING", "test_calls.py")
+    assert message == "there is no output 'Y' in a response that is an error: unknown model"
+
+
+def test_what_was_not_awaited_has_no_outputs(runtime):
+    get = build_module(runtime).get_output_tensor_by_name
+    loop = asyncio.new_event_loop()
+    with pytest.raises(TypeError, match="needs an InferenceResponse, got Future: await it first"):
+        get(loop.create_future(), "Y")
+    loop.close()
+    with pytest.raises(TypeError, match=r"got NoneType$"):
+        get(None, "Y")

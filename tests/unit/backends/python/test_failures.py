@@ -84,6 +84,10 @@ def test_initialize_fails_with_the_reason(serve, body, text):
         ("return [None]", "no response (None)"),
         ("return None", "execute returned None in place of a list with an InferenceResponse for the request"),
         ("return [7]", "int, not an InferenceResponse"),
+        (
+            "return [type('Future', (), {'__await__': None})()]",
+            "Future, not an InferenceResponse, without awaiting it,",
+        ),
     ],
 )
 def test_execute_fails_its_batch_with_the_phrase_that_clients_know(serve, body, text):
@@ -197,6 +201,21 @@ def test_a_misspelt_output_is_told_to_a_client_that_asks_for_the_right_one(serve
     for wanted in (("Y",), ("Z",), ()):
         batch = served.run(X, requested_outputs=wanted)
         assert "output 'OTHER', which its configuration does not have; it has Y, Z" in str(batch.error())
+
+
+def test_a_plain_model_that_answers_and_wants_another_turn_is_told(serve, workshop):
+    code = """
+    class TritonPythonModel:
+        def execute(self, requests):
+            for request in requests:
+                request.get_response_sender().send(
+                    pb_utils.InferenceResponse([pb_utils.Tensor("Y", np.ones(1, np.float32))]))
+                request.set_release_flags(pb_utils.TRITONSERVER_REQUEST_RELEASE_RESCHEDULE)
+            return [None] * len(requests)
+    """
+    assert serve(code).call(**X)["Y"].tolist() == [1]
+    message = workshop.log.wait_for("asked for a request to be rescheduled that its response sender has answered")
+    assert "model_transaction_policy { decoupled: true }" in message
 
 
 def test_an_output_given_twice(serve):

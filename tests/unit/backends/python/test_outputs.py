@@ -66,3 +66,14 @@ def test_dimensions_of_size_1_may_be_missing_or_too_many(dims, shape, right):
     check = OutputCheck("m", [OutputSpec("Y", "FP32", dims)], True, OutputNotes("m", SilentLog()))
     problem = check.problem("Y", "FP32", shape)
     assert (problem is None) == right, problem
+
+
+def test_clients_get_no_state_so_nothing_is_told_of_its_dims(workshop):
+    log = workshop.log
+    notes = OutputNotes("m", log)
+    check = OutputCheck("m", [OutputSpec("Y", "FP32", (1,))], True, notes, [OutputSpec("NEXT", "FP32", (1,))])
+    assert check.problem("NEXT", "FP32", (1, 2)) is None
+    assert log.messages == []
+    assert check.problem("Y", "FP32", (1, 2)) is None
+    assert len(log.messages) == 1
+    assert "datatype INT32, its configuration says FP32" in (check.problem("NEXT", "INT32", (1, 1)) or "")
