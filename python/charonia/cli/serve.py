@@ -31,19 +31,20 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 class StopSignals:
     """Waits for the first SIGTERM or SIGINT; later ones change nothing, the stop goes on.
 
-    A pipe, not an Event: a signal's handler may run while the main thread holds the Event's own lock.
+    A pipe, not an Event: a signal's handler may run while the main thread holds the Event's own lock. The interpreter
+    writes to it by itself: a signal that another thread gets, or that comes just before the wait, doesn't interrupt it.
     """
 
     def __init__(self) -> None:
         self.number = 0
         self._read, self._write = os.pipe()
+        os.set_blocking(self._write, False)
+        signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
         for number in _SIGNALS:
             signal.signal(number, self._note)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        if not self.number:
-            self.number = number
-            self.set()
+        self.number = self.number or number
 
     def set(self) -> None:
         """End the wait, also without a signal."""
