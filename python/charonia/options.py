@@ -56,6 +56,7 @@ class ServerOptions:
 
     Attributes:
         id: the server's name in `GET /v2`.
+        drain_delay_secs: how long the command serves on, not ready, before it stops; `Server.stop` is at once.
         model_repository: folders of models, one or more.
         load_model: under explicit control, the models to load at start; `*` alone for all.
         no_gpu: what a KIND_GPU instance group does without a GPU: "error" refuses, "cpu" runs on the CPU.
@@ -71,6 +72,7 @@ class ServerOptions:
 
     id: str = "triton"
     exit_timeout_secs: int = 30
+    drain_delay_secs: int = 0
 
     model_repository: Sequence[str] = ()
     exit_on_error: bool = True
@@ -205,6 +207,7 @@ class ServerOptions:
         _in_range("model_load_retry_count", self.model_load_retry_count, 0)
         _in_range("repository_poll_secs", self.repository_poll_secs, 0, _MAX_WAIT_S)
         _in_range("exit_timeout_secs", self.exit_timeout_secs, 0, _MAX_WAIT_S)
+        _in_range("drain_delay_secs", self.drain_delay_secs, 0, _MAX_WAIT_S)
         if not 0 < self.metrics_interval_ms <= _MAX_WAIT_S * 1000:
             raise InvalidArgumentError(
                 f"--metrics-interval-ms must be above 0 and at most {_MAX_WAIT_S * 1000}, "

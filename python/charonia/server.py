@@ -78,6 +78,7 @@ class Server:
         self._dead: list[str] = []
         self._loaded = False
         self._exiting = threading.Event()
+        self._leaving = False
         self._stop_by = 0.0
         self._doors: Doors | None = None
         self._testing_aids = TestingAids.of(os.environ)
@@ -160,7 +161,7 @@ class Server:
         return server_ready(
             live=self.live,
             loaded=self._loaded,
-            exiting=self._exiting.is_set(),
+            exiting=self._leaving or self._exiting.is_set(),
             strict=self.strict,
             wanted=self.lifecycle.wanted_ready(),
         )
@@ -247,6 +248,11 @@ class Server:
         for name, address, port in self._doors.listeners() if self._doors is not None else ():
             shown = f"[{address}]" if ":" in address else address
             self.log.info(f"Started {name} at {shown}:{port}")
+
+    def announce_stop(self) -> None:
+        """Not ready from now on, but everything is served as before: who sends requests finds others meanwhile."""
+        self._leaving = True
+        self._publish()
 
     def begin_stop(self) -> None:
         """The first half of a stop, which takes no time: nothing new is accepted any more. Ends loads soon."""

@@ -207,3 +207,30 @@ def test_the_process_of_a_stuck_model_ends_with_the_server(serve, repository, st
     assert server.exit_code() == 1
     assert request.result() != 200
     child.wait(30)
+
+
+def test_before_a_delayed_stop_it_is_not_ready_and_serves_on(serve, repository):
+    repository.add("m")
+    server = serve(repository.flag, "--drain-delay-secs=600").started()
+    server.signal()
+    server.wait_for("Not ready any more; requests are accepted for 600 s")
+    assert server.ask("GET", "/v2/health/ready").status == 400
+    assert server.ask("GET", "/v2/health/live").status == 200
+    assert server.ask("POST", "/v2/models/m/infer", BODY).json()["outputs"][0]["data"] == [4.0]
+    with grpcclient.InferenceServerClient(f"127.0.0.1:{server.ports['grpc']}") as client:
+        assert not client.is_server_ready()
+        assert client.is_model_ready("m")
+    server.signal()
+    assert server.exit_code() == 0
+    assert "Another signal" in server.text
+
+
+def test_a_delay_ends_by_itself_and_then_requests_in_flight_are_answered(serve, repository):
+    repository.add("slow", delay_ms=2000)
+    server = serve(repository.flag, "--drain-delay-secs=1").started()
+    server.signal()
+    server.wait_for("Not ready any more")
+    request = InFlight(server, "slow")
+    assert request.result() == 200
+    assert server.exit_code() == 0
+    assert "Another signal" not in server.text

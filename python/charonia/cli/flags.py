@@ -98,6 +98,11 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
         _works(
             "exit-timeout-secs", integer_of_at_least_0, "How long a stop waits for requests in flight (default: 30)."
         ),
+        _works(
+            "drain-delay-secs",
+            integer_of_at_least_0,
+            "How long it serves on before a stop, not ready any more (default: 0).",
+        ),
     ),
     "Logging": (
         _works("log-verbose", verbosity, "Level of detail: 0 for none (default), 1 and more for more."),
@@ -275,4 +280,4 @@ FLAGS: dict[str, Flag] = {flag.name: flag for group in GROUPS.values() for flag 
 
 # Triton has none of these: they don't count where a beginning of a name is looked up, so that one that is
 # unambiguous there is unambiguous here.
-OWN = frozenset({"no-gpu", "grpc-max-message-size", *(flag.name for flag in GROUPS["Limits"])})
+OWN = frozenset({"no-gpu", "drain-delay-secs", "grpc-max-message-size", *(flag.name for flag in GROUPS["Limits"])})

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import select
 import shlex
 import signal
 import sys
@@ -29,7 +30,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class StopSignals:
-    """Waits for the first SIGTERM or SIGINT; later ones change nothing, the stop goes on.
+    """Waits for the first SIGTERM or SIGINT; another one ends the delay of a stop, later ones change nothing.
 
     A pipe, not an Event: a signal's handler may run while the main thread holds the Event's own lock. The interpreter
     writes to it by itself: a signal that another thread gets, or that comes just before the wait, doesn't interrupt it.
@@ -52,6 +53,11 @@ class StopSignals:
 
     def wait(self) -> None:
         os.read(self._read, 1)
+
+    def wait_for_another(self, timeout_s: float) -> bool:
+        """Whether one came in this time."""
+        came, _, _ = select.select([self._read], (), (), timeout_s)
+        return bool(came)
 
 
 def run_server(parsed: ParsedFlags) -> int:
@@ -106,12 +112,24 @@ def _serve(server: "Server", signals: StopSignals) -> int:
         server.log.error(f"error: creating server: {start.failure}")
     else:
         server.log.info(f"Signal ({signals.number}) received: stopping")
+        _delay_stop(server, signals)
     server.begin_stop()
     loading_ended = start.join(server.time_to_stop_s)
     in_order = server.stop() and loading_ended
     if not in_order:
         server.log.error("exit timeout expired: something was still busy, exiting immediately")
     return OK if in_order and not start.failure else FAILED
+
+
+def _delay_stop(server: "Server", signals: StopSignals) -> None:
+    """Serve on for `--drain-delay-secs`: a balancer that still sends requests here finds no closed port."""
+    delay_s = server.options.drain_delay_secs
+    if not delay_s:
+        return
+    server.announce_stop()
+    server.log.info(f"Not ready any more; requests are accepted for {delay_s} s, unless there is another signal")
+    if signals.wait_for_another(delay_s):
+        server.log.info("Another signal: the delay is over")
 
 
 class _Start:
