@@ -33,3 +33,8 @@ def message(name: str, package: str = "inference") -> Any:
 def enum(name: str) -> Any:
     """The wrapper (`Name`, `Value`, `items`) of the enum `inference.{name}`."""
     return EnumTypeWrapper(_POOL.FindEnumTypeByName(f"inference.{name}"))
+
+
+def methods(service: str) -> tuple[str, ...]:
+    """The names of the methods of a service."""
+    return tuple(_POOL.FindServiceByName(service).methods_by_name)

@@ -51,6 +51,7 @@ class RoutedApp:
     """An ASGI app that matches paths as sent; `missing` answers what matches no route."""
 
     def __init__(self, routes: Sequence[Route], missing: NotFound) -> None:
+        self.routes = routes
         self._router = Router(routes, redirect_slashes=False, default=missing)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -87,6 +87,7 @@ class Endpoint:
 
     def __init__(self, actions: Mapping[str, Action], status_of: StatusOf, log: Log) -> None:
         self._actions = dict(actions)
+        self.methods = tuple(sorted(actions))
         if "GET" in self._actions:
             self._actions["HEAD"] = self._actions["GET"]
         self._allow = ", ".join(sorted(self._actions))
