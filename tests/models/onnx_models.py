@@ -78,6 +78,43 @@ def scalar_rows() -> onnx.ModelProto:
     return _model("scalar_rows", [node], [_value("X", "FP32", ["N"])], [_value("Y", "FP32", ["N"])], [one])
 
 
+def segments() -> onnx.ModelProto:
+    """X FP32 [E], the elements of all requests, and EDGES INT32 [N + 1], where those of each begin and the last ones
+    end -> SUM FP32 [N, 1], the sum of each request's elements; TWICE [E] = 2 X; fails where a sum is 1000."""
+    constants = [
+        numpy_helper.from_array(np.array(value, dtype), name)
+        for name, value, dtype in (
+            ("axis", 0, np.int64),
+            ("nothing", [0], np.float32),
+            ("first", [0], np.int64),
+            ("second", [1], np.int64),
+            ("last", [-1], np.int64),
+            ("end", [2**31], np.int64),
+            ("column", [-1, 1], np.int64),
+            ("two", 2, np.float32),
+            ("thousand", 1000, np.float32),
+            ("table", [0], np.float32),
+        )
+    ]
+    nodes = [
+        helper.make_node("CumSum", ["X", "axis"], ["running"]),
+        helper.make_node("Concat", ["nothing", "running"], ["before"], axis=0),
+        helper.make_node("Gather", ["before", "EDGES"], ["at_edges"]),
+        helper.make_node("Slice", ["at_edges", "second", "end"], ["at_ends"]),
+        helper.make_node("Slice", ["at_edges", "first", "last"], ["at_starts"]),
+        helper.make_node("Sub", ["at_ends", "at_starts"], ["sums"]),
+        helper.make_node("Equal", ["sums", "thousand"], ["is_thousand"]),
+        helper.make_node("Cast", ["is_thousand"], ["index"], to=TensorProto.INT64),
+        helper.make_node("Gather", ["table", "index"], ["zeros"]),  # there is no element 1: the run fails
+        helper.make_node("Add", ["sums", "zeros"], ["checked"]),
+        helper.make_node("Reshape", ["checked", "column"], ["SUM"]),
+        helper.make_node("Mul", ["X", "two"], ["TWICE"]),
+    ]
+    inputs = [_value("X", "FP32", ["E"]), _value("EDGES", "INT32", ["M"])]
+    outputs = [_value("SUM", "FP32", ["N", 1]), _value("TWICE", "FP32", ["E"])]
+    return _model("segments", nodes, inputs, outputs, constants)
+
+
 def doubled() -> onnx.ModelProto:
     """X FP32 [N, 4] -> TWICE = X below X, [2N, 4]: its first dimension is open, but it does not keep the rows."""
     nodes = [helper.make_node("Concat", ["X", "X"], ["TWICE"], axis=0)]

@@ -4,6 +4,7 @@ Rows are always the first dimension. Joined inputs are new memory; cut outputs a
 """
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -37,16 +38,28 @@ class Staging:
         """
         first = requests[0].inputs[name]
         hosts = [request.inputs[name].buffer.host() for request in requests]
-        if first.datatype == BF16:
+        joined = self._joined(name, first.datatype, hosts, first.buffer.nbytes * len(hosts))
+        return Tensor(name, first.datatype, (rows, *first.shape[1:]), joined)
+
+    def join_ragged(self, requests: Sequence[InferRequest], name: str) -> Tensor:
+        """Input `name` of all `requests`, whatever their shapes, as one tensor of rank 1: element after element."""
+        tensors = [request.inputs[name] for request in requests]
+        elements = sum(prod(tensor.shape) for tensor in tensors)
+        hosts = [tensor.buffer.host() for tensor in tensors if tensor.buffer.nbytes]
+        joined = self._joined(name, tensors[0].datatype, hosts, sum(tensor.buffer.nbytes for tensor in tensors))
+        return Tensor(name, tensors[0].datatype, (elements,), joined)
+
+    def _joined(self, name: str, datatype: str, hosts: Sequence[Any], about_bytes: int) -> HostBuffer:
+        if datatype == BF16:
             hosts = [host_bytes(host) for host in hosts]
         joined: Any
-        if first.buffer.nbytes * len(hosts) < _STAGED_FROM_BYTES:
+        if about_bytes < _STAGED_FROM_BYTES:
             joined = b"".join(hosts)
             nbytes = len(joined)
         else:
             joined = self._staged(name, hosts)
             nbytes = joined.nbytes
-        return Tensor(name, first.datatype, (rows, *first.shape[1:]), HostBuffer(joined, nbytes, owned=False))
+        return HostBuffer(joined, nbytes, owned=False)
 
     def _staged(self, name: str, hosts: Sequence[Any]) -> Array:
         views = [np.frombuffer(host, np.uint8) for host in hosts]

@@ -5,6 +5,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from charonia.config.contradict_batch_inputs import check_batch_inputs
 from charonia.config.contradict_dims import as_field, check_dims
 from charonia.config.contradict_sequences import check_sequences, inputs_meant, unless_sent
 from charonia.config.findings import Finding
@@ -42,6 +43,7 @@ def check_against_model(
     check.batching(inputs, outputs)
     for kind, ios, tensors in (("input", config.input, inputs), ("output", config.output, outputs)):
         check.types_and_dims(kind, ios, tensors)
+    check_batch_inputs(config, inputs, model_file, check.report)
     check_sequences(config, inputs, outputs, check.fixed, model_file, places, check.report)
     findings = check.report.findings
     if findings:

@@ -5,6 +5,7 @@ from charonia.config.metric_control import check_metric_control
 from charonia.config.places import NO_PLACES, Places
 from charonia.config.report import Report
 from charonia.config.schema import ModelConfig
+from charonia.config.validate_batch_io import check_batch_io
 from charonia.config.validate_batching import check_batching
 from charonia.config.validate_ensemble import check_ensemble
 from charonia.config.validate_groups import check_instance_groups
@@ -32,6 +33,7 @@ def validate(
     _check_version_policy(config, report)
     _check_max_batch_size(config, report)
     check_io(config, report, is_complete=is_complete)
+    check_batch_io(config, report)
     check_batching(config, report, is_complete=is_complete)
     check_states(config, report, is_complete=is_complete)
     check_instance_groups(config, report)

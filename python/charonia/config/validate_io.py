@@ -1,20 +1,18 @@
-"""Rules for inputs, outputs and their reshapes, and for batch_input and batch_output."""
+"""Rules for inputs, outputs and their reshapes."""
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 from math import prod
 from typing import TYPE_CHECKING
 
 from charonia.config.model_tensor import shown
 from charonia.config.report import Report
-from charonia.config.schema import BatchInput, BatchOutput, DataType, ModelConfig, ModelInput, ModelOutput
+from charonia.config.schema import ModelConfig, ModelInput, ModelOutput
 
 if TYPE_CHECKING:
     Io = ModelInput | ModelOutput
 
 _TENSORRT = "tensorrt_plan"
 _MOST_ELEMENTS = 2**63 - 1
-_BATCH_INPUT_TYPES = (DataType.Value("TYPE_INT32"), DataType.Value("TYPE_FP32"))
 
 
 def check_io(config: ModelConfig, report: Report, *, is_complete: bool) -> None:
@@ -33,7 +31,6 @@ def check_io(config: ModelConfig, report: Report, *, is_complete: bool) -> None:
             _check_kinds(io, kind, path, config.platform, report)
     for index, model_input in enumerate(config.input):
         _check_format(model_input, f"input[{index}]", report)
-    _check_batch_io(config, report)
 
 
 def _check_name(io: "Io", kind: str, index: int, seen: dict[str, str], report: Report) -> None:
@@ -125,44 +122,3 @@ def _check_format(io: ModelInput, path: str, report: Report) -> None:
         name = ModelInput.Format.Name(io.format)
         message = f"input '{io.name}' has format {name} and dims {shown(io.dims)}, expected 3 of them"
         report.error(f"{path}.format", message, "remove the format, or write height, width and channels")
-
-
-def _check_batch_io(config: ModelConfig, report: Report) -> None:
-    inputs = {io.name for io in config.input}
-    outputs = {io.name for io in config.output}
-    for index, batch_input in enumerate(config.batch_input):
-        path = f"batch_input[{index}]"
-        _check_sources(batch_input, path, BatchInput.Kind.Name(batch_input.kind), inputs, report)
-        if batch_input.data_type not in _BATCH_INPUT_TYPES:
-            got = DataType.Name(batch_input.data_type) if batch_input.data_type else "none"
-            message = f"a batch_input has data_type TYPE_INT32 or TYPE_FP32, got {got}"
-            report.error(f"{path}.data_type", message, "write the one that the model's input has")
-    for index, batch_output in enumerate(config.batch_output):
-        path = f"batch_output[{index}]"
-        _check_sources(batch_output, path, BatchOutput.Kind.Name(batch_output.kind), inputs, report)
-        names = list(batch_output.target_name)
-        for name in dict.fromkeys(names):
-            if name not in outputs:
-                message = f"batch_output names the output '{name}', and {_known(outputs)}"
-                report.error(f"{path}.target_name", message, _meant("target_name", name, outputs))
-            elif names.count(name) > 1:
-                report.error(f"{path}.target_name", f"batch_output names the output '{name}' twice", "once is enough")
-
-
-def _check_sources(batch_io: BatchInput | BatchOutput, path: str, kind: str, inputs: set[str], report: Report) -> None:
-    if len(batch_io.source_input) != 1:
-        message = f"{kind} takes one source_input, got {len(batch_io.source_input)}"
-        report.error(path, message, 'write source_input: "…", the input that it is made from')
-    for name in batch_io.source_input:
-        if name not in inputs:
-            message = f"source_input names the input '{name}', and {_known(inputs)}"
-            report.error(f"{path}.source_input", message, _meant("source_input", name, inputs))
-
-
-def _meant(field: str, name: str, names: set[str]) -> str:
-    near = get_close_matches(name, sorted(names), 1, 0.6)
-    return f'write {field}: "{near[0]}"' if near else f"write one of the names, or add '{name}' to the configuration"
-
-
-def _known(names: set[str]) -> str:
-    return f"the model has {', '.join(sorted(names))}" if names else "the model has none"

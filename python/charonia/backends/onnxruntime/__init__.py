@@ -3,7 +3,7 @@
 backend.py    what the server calls: complete a configuration, load a model version
 model.py      one loaded version: makes a session for each instance
 instance.py   executes batches: the hot path
-ragged.py     what stands in for models with ragged batches, which are not served yet
+ragged.py     an instance that joins requests of unequal shapes
 values.py     between tensors and what ONNX Runtime takes and gives
 signature.py  inputs and outputs as the model declares them
 options.py, providers.py, settings.py   from the configuration to a session's options and execution providers

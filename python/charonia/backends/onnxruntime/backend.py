@@ -9,7 +9,6 @@ from charonia.backends.onnxruntime.completion import complete
 from charonia.backends.onnxruntime.files import model_file
 from charonia.backends.onnxruntime.inspection import inspect
 from charonia.backends.onnxruntime.model import OnnxRuntimeModel, open_session, tensor_names
-from charonia.backends.onnxruntime.ragged import refusal
 from charonia.backends.onnxruntime.runtime import Module, load_runtime, warn_of_double_install
 from charonia.backends.onnxruntime.signature import signature_of
 from charonia.config.complete import leaves_open
@@ -51,16 +50,12 @@ class OnnxRuntimeBackend:
         return completed.config
 
     def load(self, context: ModelContext) -> OnnxRuntimeModel:
-        """A model with ragged batches loads with a warning, its requests are refused.
-
+        """
         Raises:
             NotFoundError: the version has no model file.
             UnavailableError: ONNX Runtime is not installed.
         """
         path = model_file(context.config, context.model_dir, context.version_dir)
-        refused = refusal(context.config)
-        if refused:
-            context.server.log.warning(f"{refused}: it loads, and its requests are refused")
         return OnnxRuntimeModel(self._load_runtime(context.server.log), context, path)
 
     def inspect(self, context: ModelContext) -> Inspection:

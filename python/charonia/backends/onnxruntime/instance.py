@@ -119,8 +119,7 @@ class OnnxRuntimeInstance:
         self._session = None
 
     def _feed(self, requests: Sequence[InferRequest]) -> dict[str, Array]:
-        alone = len(requests) == 1
-        rows = 0 if alone else sum([request.batch_size for request in requests])
+        rows = sum([request.batch_size for request in requests]) if len(requests) > 1 else 0
         given = requests[0].inputs
         feed = {}
         for plan in self._inputs:
@@ -129,9 +128,14 @@ class OnnxRuntimeInstance:
                 if plan.optional:
                     continue
                 raise BackendError(f"model '{self._model}': a request without input '{name}' reached the model")
-            array = plan.to_array(given[name] if alone else self._staging.join(requests, name, rows))
+            array = self._array(plan, requests, rows)
             feed[name] = array.reshape(()) if plan.scalar and array.size == 1 else array
         return feed
+
+    def _array(self, plan: InputPlan, requests: Sequence[InferRequest], rows: int) -> Array:
+        """One input of all requests; `rows` of them where there are several requests."""
+        one = requests[0].inputs[plan.name] if not rows else self._staging.join(requests, plan.name, rows)
+        return plan.to_array(one)
 
     def _plan(self, requests: Sequence[InferRequest]) -> OutputPlan:
         """What to compute: only what was requested, when all requests of the batch agree; else everything."""

@@ -1,6 +1,6 @@
 """One loaded version of an ONNX model: makes a session for each instance."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ from charonia.backends.onnxruntime.load_errors import load_error
 from charonia.backends.onnxruntime.on_gpu import Gpu, GpuInstance, can_stay
 from charonia.backends.onnxruntime.options import run_options, session_options
 from charonia.backends.onnxruntime.providers import CPU, CUDA, Provider, providers_for
-from charonia.backends.onnxruntime.ragged import RaggedInstance, refusal
+from charonia.backends.onnxruntime.ragged import RaggedInstance, is_ragged
 from charonia.backends.onnxruntime.runtime import Module
 from charonia.backends.onnxruntime.signature import Signature, signature_of
 from charonia.backends.onnxruntime.values import text_array
@@ -35,7 +35,7 @@ class OnnxRuntimeModel:
         self._context = context
         self._path = path
 
-    def create_instance(self, spec: InstanceSpec) -> OnnxRuntimeInstance | RaggedInstance:
+    def create_instance(self, spec: InstanceSpec) -> OnnxRuntimeInstance:
         """
         Raises:
             InvalidArgumentError: the file or a setting is wrong, or the configuration contradicts the model.
@@ -50,12 +50,13 @@ class OnnxRuntimeModel:
                 config, signature.inputs, signature.outputs, model_file=self._path.name, places=self._context.places
             )
         )
-        refused = refusal(config)
-        if refused:
-            return RaggedInstance(refused)
         by_value = any(tensor.datatype == "BF16" for tensor in (*signature.inputs, *signature.outputs))
         on_gpu = spec.device.startswith("gpu:") and CUDA in session.get_providers() and can_stay(signature)
-        kind = partial(GpuInstance, gpu=Gpu.of(spec.device)) if on_gpu else OnnxRuntimeInstance
+        kind: Callable[..., OnnxRuntimeInstance] = OnnxRuntimeInstance
+        if is_ragged(config):
+            kind = partial(RaggedInstance, config=config)
+        elif on_gpu:
+            kind = partial(GpuInstance, gpu=Gpu.of(spec.device))
         return kind(
             self._runtime,
             session,
