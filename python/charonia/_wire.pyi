@@ -11,6 +11,10 @@ from typing import Any, TypedDict, Unpack, final
 def http_status(code: int) -> int:
     """The HTTP status for a canonical status code."""
 
+def bytes_fault(model: str, input: str, shape: Sequence[int], data: object) -> str | None:
+    """What is wrong with the bytes of a BYTES input that did not come through the wire; None for nothing. Reads `data`
+    (anything with the buffer protocol) once; nobody may write to it meanwhile."""
+
 def monotonic_ns() -> int:
     """The clock of arrival stamps; the same as time.monotonic_ns()."""
 
@@ -162,7 +166,8 @@ class InferCall:
         when there is room again, at half of that. Always true of a cancelled call."""
 
 Output = tuple[str, str, tuple[int, ...], Any, bool]
-"""(name, datatype, shape, data, owned): data is C-contiguous with the buffer protocol, BYTES serialised.
+"""(name, datatype, shape, data, owned): data is C-contiguous with the buffer protocol, BYTES serialised; or None: the
+client finds it where it asked for it, in shared memory, and the answer only describes the output.
 Up to 8 KiB, or when not owned, it is copied before reply_batch returns; larger owned data is borrowed until it
 is sent, and given back (its reference dropped) on a thread that calls `take`."""
 

@@ -19,13 +19,13 @@ const MAX_COPIED_BYTES: usize = 8 << 10;
 const LONG_COPY_BYTES: usize = 256 << 10;
 
 /// A C-contiguous view of an object's memory. Releasing it needs the interpreter.
-struct View(Box<ffi::Py_buffer>);
+pub struct View(Box<ffi::Py_buffer>);
 
 // SAFETY: the view is only looked at through `slice`, and released while attached.
 unsafe impl Send for View {}
 
 impl View {
-    fn of(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+    pub fn of(object: &Bound<'_, PyAny>) -> PyResult<Self> {
         let mut view = Box::new(MaybeUninit::<ffi::Py_buffer>::uninit());
         // SAFETY: attached; `view` is a valid place. On success the buffer is initialised.
         let status = unsafe { ffi::PyObject_GetBuffer(object.as_ptr(), view.as_mut_ptr(), ffi::PyBUF_SIMPLE) };
@@ -36,7 +36,7 @@ impl View {
         Ok(Self(unsafe { view.assume_init() }))
     }
 
-    fn slice(&self) -> &[u8] {
+    pub fn slice(&self) -> &[u8] {
         if self.0.len <= 0 || self.0.buf.is_null() {
             return &[];
         }

@@ -1,7 +1,11 @@
 //! The extension module `charonia._wire`: translation only; the stub `_wire.pyi` says what everything means.
 
+use charonia_wire::datatype::DataType;
 use charonia_wire::status::Code;
+use charonia_wire::tensor::check::tensor_bytes;
 use pyo3::prelude::*;
+
+use crate::buffer::View;
 
 mod buffer;
 mod call;
@@ -17,6 +21,15 @@ mod server;
 #[pyfunction]
 fn http_status(code: i32) -> u16 {
     Code(code).http_status()
+}
+
+/// What is wrong with the bytes of a BYTES input that did not come through the wire; None for nothing.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)] // Extracted from Python objects.
+fn bytes_fault(model: &str, input: &str, shape: Vec<i64>, data: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
+    let view = View::of(data)?;
+    let fault = tensor_bytes(model, input, DataType::Bytes, &shape, view.slice()).err();
+    Ok(fault.map(|failure| failure.message))
 }
 
 /// The clock of arrival stamps; the same as `time.monotonic_ns()`.
@@ -51,5 +64,5 @@ mod _wire {
     #[pymodule_export]
     use super::server::WireServer;
     #[pymodule_export]
-    use super::{http_status, monotonic_ns};
+    use super::{bytes_fault, http_status, monotonic_ns};
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use charonia_wire::datatype::DataType;
 use charonia_wire::inbox::Inbox;
 use charonia_wire::reply::{Failure, OutputTensor, Reply, Response};
@@ -62,17 +63,23 @@ pub fn failure(item: &Bound<'_, PyAny>) -> PyResult<Answered> {
     Ok((call.unbind(), Reply::Err(failure)))
 }
 
-/// `(name, datatype, shape, data, owned)`.
+/// `(name, datatype, shape, data, owned)`; data None: it lies in shared memory already.
 fn output(item: &Bound<'_, PyAny>, inbox: &Arc<Inbox>) -> PyResult<OutputTensor> {
     let fields = tuple_of(item, 5, "an output")?;
     let datatype = fields.get_item(1)?.cast_into::<PyString>()?;
     let datatype = datatype.to_cow()?;
+    let data = fields.get_item(3)?;
+    let is_elsewhere = data.is_none();
     let unknown = || PyValueError::new_err(format!("an output has unknown datatype '{datatype}'"));
     Ok(OutputTensor {
         name: text(&fields.get_item(0)?)?,
         datatype: DataType::from_name(&datatype).ok_or_else(unknown)?,
         shape: collect(&fields.get_item(2)?, |dim| dim.extract())?,
-        data: take_bytes(&fields.get_item(3)?, fields.get_item(4)?.is_truthy()?, inbox)?,
+        data: match is_elsewhere {
+            true => Bytes::new(),
+            false => take_bytes(&data, fields.get_item(4)?.is_truthy()?, inbox)?,
+        },
+        is_elsewhere,
     })
 }
 

@@ -64,6 +64,7 @@ fn bench_encode(what: &str, datatype: DataType, elements: u32, data: &Bytes, bin
         datatype,
         shape: vec![1, i64::from(elements)],
         data: data.clone(),
+        is_elsewhere: false,
     };
     let outputs = vec![output("OUTPUT0"), output("OUTPUT1")];
     let names = ("addsub".to_owned(), "1".to_owned());

@@ -15,6 +15,8 @@ pub struct OutputTensor {
     pub datatype: DataType,
     pub shape: Vec<i64>,
     pub data: Bytes,
+    /// Its bytes lie where the client asked for them, in shared memory: the answer only describes it.
+    pub is_elsewhere: bool,
 }
 
 /// One response of a model.

@@ -141,7 +141,8 @@ fn lent_memory_comes_back_when_it_is_sent_and_when_nobody_reads_it() {
         // SAFETY: the owner is the memory itself, boxed; nobody writes to it.
         let data = unsafe { lend(memory.as_ptr(), memory.len(), Box::new((memory, Tell(sender))), &server.wire.inbox) };
         assert_eq!(server.wire.counters.pinned_output_bytes.get(), 64 << 20);
-        let output = OutputTensor { name: "Y".to_owned(), datatype: DataType::Uint8, shape: vec![64 << 20], data };
+        let (name, shape) = ("Y".to_owned(), vec![64 << 20]);
+        let output = OutputTensor { name, datatype: DataType::Uint8, shape, data, is_elsewhere: false };
         call.reply(Reply::Ok(response(vec![output])), &mut Wakes::default());
         drop(call);
         if reads {

@@ -8,7 +8,7 @@ use charonia_wire::status::Code;
 use charonia_wire::tensor::encode_response;
 
 fn output(name: &str, datatype: DataType, shape: &[i64], data: impl Into<Bytes>) -> OutputTensor {
-    OutputTensor { name: name.to_owned(), datatype, shape: shape.to_vec(), data: data.into() }
+    OutputTensor { name: name.to_owned(), datatype, shape: shape.to_vec(), data: data.into(), is_elsewhere: false }
 }
 
 fn response(outputs: Vec<OutputTensor>) -> Response {

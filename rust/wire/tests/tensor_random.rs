@@ -23,7 +23,7 @@ fn decode_one(datatype: DataType, text: &str) -> Result<Vec<u8>, String> {
 /// What an output of these bytes is as a JSON array.
 fn encode_data(datatype: DataType, count: usize, data: Vec<u8>) -> Vec<u8> {
     let shape = vec![i64::try_from(count).unwrap()];
-    let output = OutputTensor { name: "X".to_owned(), datatype, shape, data: data.into() };
+    let output = OutputTensor { name: "X".to_owned(), datatype, shape, data: data.into(), is_elsewhere: false };
     let response = Response { outputs: vec![output], ..Response::default() };
     let json = encode_response(&ParsedCall::default(), &response).unwrap().json;
     let start = json.windows(7).position(|window| window == b"\"data\":").unwrap() + 7;

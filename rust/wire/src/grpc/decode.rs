@@ -118,7 +118,10 @@ impl RawContents {
 fn read_input(model: &str, input: InferInputTensor, raw: &mut RawContents) -> Result<InputTensor, Failure> {
     let InferInputTensor { name, datatype, shape, parameters, contents } = input;
     let parameters = read_parameters(parameters)?;
-    let shared = parameters.iter().any(|(key, _)| key == "shared_memory_region");
+    let shared = has(&parameters, "shared_memory_region");
+    if !shared {
+        check_no_place(&name, &parameters)?;
+    }
     if let (Some(_), true) = (&contents, shared) {
         return Err(invalid(format!(
             "unexpected 'content' provided when using shared memory for input tensor '{name}' for model '{model}'"
@@ -137,10 +140,26 @@ fn read_input(model: &str, input: InferInputTensor, raw: &mut RawContents) -> Re
         None => aligned::ensure(raw.entries.next().ok_or_else(|| no_data(model, &name))?, kind.item_size()),
     };
     let tensor = InputTensor { name, datatype: kind, shape, data, parameters };
-    if !shared {
+    if shared {
+        check::byte_size(model, &tensor.name, kind, &tensor.shape)?;
+    } else {
         check::input(model, &tensor)?;
     }
     Ok(tensor)
+}
+
+fn has(parameters: &Parameters, key: &str) -> bool {
+    parameters.iter().any(|(known, _)| known == key)
+}
+
+/// A place in shared memory makes no sense without the region that it is in.
+fn check_no_place(tensor: &str, parameters: &Parameters) -> Result<(), Failure> {
+    match ["shared_memory_offset", "shared_memory_byte_size"].into_iter().find(|key| has(parameters, key)) {
+        None => Ok(()),
+        Some(key) => Err(invalid(format!(
+            "'{key}' can not be specified without 'shared_memory_region' parameter for tensor '{tensor}'"
+        ))),
+    }
 }
 
 fn read_output(output: InferRequestedOutput) -> Result<RequestedOutput, Failure> {
@@ -149,6 +168,9 @@ fn read_output(output: InferRequestedOutput) -> Result<RequestedOutput, Failure>
     let mut classification = 0;
     if let Some(at) = parameters.iter().position(|(key, _)| key == "classification") {
         classification = read_classification(&name, &parameters.swap_remove(at).1)?;
+    }
+    if !has(&parameters, "shared_memory_region") {
+        check_no_place(&name, &parameters)?;
     }
     Ok(RequestedOutput { name, classification, binary: false, parameters })
 }

@@ -221,6 +221,10 @@ fn output(scanner: &mut Scanner<'_>) -> Result<RequestedOutput, Fault> {
     let mut parameters = parameters.unwrap_or_default();
     let binary = take_bool(&mut parameters, "binary_data", start)?.unwrap_or(false);
     let classification = take_classification(&mut parameters, start)?;
+    if binary && parameters.iter().any(|(key, _)| key == "shared_memory_region") {
+        let message = format!("output '{name}' can't set both 'shared_memory_region' and 'binary_data'");
+        return Err(Fault::new(start, message));
+    }
     Ok(RequestedOutput { name, classification, binary, parameters })
 }
 

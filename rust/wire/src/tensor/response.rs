@@ -43,7 +43,9 @@ pub fn encode_response(request: &ParsedCall, response: &Response) -> Result<Enco
         }
         check_output(response, output)?;
         describe(&mut json, output);
-        if request.wants_binary(&output.name) {
+        if output.is_elsewhere {
+            json.push(b'}');
+        } else if request.wants_binary(&output.name) {
             binary_size(&mut json, output);
             tail.extend((!output.data.is_empty()).then(|| output.data.clone()));
         } else {
@@ -106,10 +108,10 @@ pub fn check_output(response: &Response, output: &OutputTensor) -> Result<(), Fa
     check_size(output).map_err(|what| broken_output(response, output, &what))
 }
 
-/// The bytes are as many as the shape asks for; of BYTES only the bytes themselves can tell.
+/// The bytes are as many as the shape asks for; of BYTES only the bytes themselves can tell, and none if it is elsewhere.
 fn check_size(output: &OutputTensor) -> Result<(), String> {
     let (len, size) = (output.data.len(), output.datatype.item_size());
-    if size > 0 && (!len.is_multiple_of(size) || (len / size) as u64 != count(output)) {
+    if !output.is_elsewhere && size > 0 && (!len.is_multiple_of(size) || (len / size) as u64 != count(output)) {
         return Err(format!("it has {len} bytes"));
     }
     Ok(())

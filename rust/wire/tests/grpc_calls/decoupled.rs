@@ -35,7 +35,8 @@ fn with_flag(asked: ModelInferRequest, flag: bool) -> ModelInferRequest {
 /// A response with one output of `bytes` bytes.
 fn response(bytes: usize, is_final: bool) -> Reply {
     let (name, shape) = ("Y".to_owned(), vec![i64::try_from(bytes).unwrap()]);
-    let output = OutputTensor { name, datatype: DataType::Uint8, shape, data: Bytes::from(vec![7; bytes]) };
+    let data = Bytes::from(vec![7; bytes]);
+    let output = OutputTensor { name, datatype: DataType::Uint8, shape, data, is_elsewhere: false };
     let (model_name, model_version) = ("d".to_owned(), "1".to_owned());
     Reply::Ok(Response { model_name, model_version, outputs: vec![output], is_final, ..Response::default() })
 }

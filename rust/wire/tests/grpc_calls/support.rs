@@ -183,6 +183,7 @@ pub fn echo(call: &Call) -> Reply {
         datatype: input.datatype,
         shape: input.shape.clone(),
         data: input.data.clone(),
+        is_elsewhere: false,
     });
     Reply::Ok(Response {
         model_name: parsed.model_name.clone(),

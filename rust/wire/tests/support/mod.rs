@@ -83,6 +83,7 @@ pub fn echo_call(call: &Call, wakes: &mut Wakes) {
         datatype: input.datatype,
         shape: input.shape.clone(),
         data: input.data.clone(),
+        is_elsewhere: false,
     };
     let outputs = parsed.inputs.iter().map(output).collect();
     call.reply(Reply::Ok(response(outputs)), wakes);

@@ -68,7 +68,8 @@ fn parameters(from: &mut Unstructured<'_>) -> Result<Vec<(String, Parameter)>> {
 
 fn output(tensor: &Made) -> OutputTensor {
     let Made { name, datatype, shape, data } = tensor;
-    OutputTensor { name: name.clone(), datatype: *datatype, shape: shape.clone(), data: data.clone().into() }
+    let data = data.clone().into();
+    OutputTensor { name: name.clone(), datatype: *datatype, shape: shape.clone(), data, is_elsewhere: false }
 }
 
 const HEAD: &[u8] = br#"{"model_name":"","model_version":"","outputs":"#;

@@ -102,6 +102,7 @@ fn reply(call: &Call, wakes: &mut Wakes) {
         datatype: input.datatype,
         shape: input.shape.clone(),
         data: input.data.clone(),
+        is_elsewhere: false,
     };
     let outputs = if parsed.raw { Vec::new() } else { parsed.inputs.iter().map(output).collect() };
     call.reply(Reply::Ok(Response { outputs, is_final: true, ..Response::default() }), wakes);
