@@ -61,6 +61,8 @@ class _Settings(TypedDict, total=False):
     """How much later than they could the unary calls that are no inference are answered, for tests of clients."""
     grpc_compression_level: str
     """ "none", "low", "medium" or "high"."""
+    access_log: str
+    """The form of each line: "json", "common", or "" for no lines."""
     server_header: str
     file_descriptor_set: bytes
 
@@ -158,6 +160,16 @@ class InferCall:
     @property
     def headers(self) -> list[tuple[str, str]]:
         """HTTP headers or gRPC metadata, names in lower case; made on request."""
+    def header(self, name: str) -> str | None:
+        """The first header, or metadata, of that name, which is in lower case."""
+    @property
+    def begun_ns(self) -> int:
+        """When its head had come, as `WireServer.stamp` has it."""
+    def watch(self) -> bool:
+        """Have `take` give its key once its connection is done with it. False when that is so already."""
+    @property
+    def sent(self) -> tuple[int, int] | None:
+        """Of a watched call: when its (last) answer began to be sent, and when its connection had all of it."""
     @property
     def is_cancelled(self) -> bool: ...
     @property
@@ -186,6 +198,13 @@ class HttpCall:
     @property
     def key(self) -> int:
         """Unique in this process; `take_control` tells news of the call by it."""
+    @property
+    def begun_ns(self) -> int:
+        """When its head had come, and below when all of it had, as `WireServer.stamp` has it."""
+    @property
+    def arrival_ns(self) -> int: ...
+    def header(self, name: str) -> str | None:
+        """The first header of that name, which is in lower case."""
     @property
     def listener(self) -> str:
         """ "http" or "metrics"."""
@@ -277,7 +296,8 @@ class WireServer:
         """
     def take(self, max_items: int, timeout_s: float) -> list[InferCall | int]:
         """What has arrived, in order: calls, and the keys of calls taken earlier of which there is news: their client
-        or time has gone (`is_cancelled`), or they have room again (`has_room`).
+        or time has gone (`is_cancelled`), they have room again (`has_room`), or, of watched ones, their connection is done
+        with them (`sent`).
 
         Blocks without the GIL until there is something or the time-out; [] then, and after `shutdown`.
         """
@@ -302,6 +322,13 @@ class WireServer:
         """Send answers, those of one call in their order. Raises when one of them is malformed; then none is sent."""
     def fail_batch(self, failures: Sequence[_Failure]) -> None:
         """Send errors; one that is final ends its call. Raises when one of them is malformed; then none is sent."""
+    def take_access(self, timeout_s: float) -> tuple[bytes, int]:
+        """Lines of the access log, whole ones, and how many were dropped since the last call because nobody took them.
+
+        Blocks without the GIL until there are some or the time-out; (b"", 0) then, and after `shutdown`.
+        """
+    def stamp(self, on: bool) -> None:
+        """Whether requests are stamped when they begin to come (`begun_ns`; 0 while they are not)."""
     def set_exiting(self) -> None:
         """`Connection: close` on HTTP answers and GOAWAY on gRPC from now on; new connections refused."""
     def stop_accepting(self) -> None:

@@ -10,7 +10,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyList, PyMemoryView, PyString, PyTuple};
 
-use crate::convert::{headers_as_text, parameters_to_python};
+use crate::convert::{header_as_text, headers_as_text, parameters_to_python};
 use crate::names::{datatype, pooled};
 
 #[pyclass(frozen, module = "charonia._wire")]
@@ -89,6 +89,24 @@ impl InferCall {
     #[getter]
     fn headers(&self) -> Vec<(String, String)> {
         headers_as_text(&self.request().headers)
+    }
+
+    fn header(&self, name: &str) -> Option<String> {
+        self.request().headers.get(name).map(header_as_text)
+    }
+
+    #[getter]
+    fn begun_ns(&self) -> u64 {
+        self.request().begun_ns
+    }
+
+    fn watch(&self) -> bool {
+        self.call.watch()
+    }
+
+    #[getter]
+    fn sent(&self) -> Option<(u64, u64)> {
+        self.call.sent()
     }
 
     #[getter]

@@ -11,7 +11,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::convert::{headers_as_text, headers_from_python};
+use crate::convert::{header_as_text, headers_as_text, headers_from_python};
 
 /// How far the answer is.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -49,6 +49,20 @@ impl HttpCall {
     #[getter]
     fn key(&self) -> u64 {
         self.call.key
+    }
+
+    #[getter]
+    fn begun_ns(&self) -> u64 {
+        self.call.begun_ns
+    }
+
+    #[getter]
+    fn arrival_ns(&self) -> u64 {
+        self.call.arrival_ns
+    }
+
+    fn header(&self, name: &str) -> Option<String> {
+        self.call.headers.get(name).map(header_as_text)
     }
 
     #[getter]

@@ -62,11 +62,15 @@ fn parameter(value: &Bound<'_, PyAny>) -> PyResult<Parameter> {
 
 /// Header names and values as text; bytes that are no UTF-8 as Latin-1, as HTTP has it.
 pub fn headers_as_text(headers: &http::HeaderMap) -> Vec<(String, String)> {
-    let text = |value: &[u8]| match std::str::from_utf8(value) {
+    headers.iter().map(|(name, value)| (name.as_str().to_owned(), header_as_text(value))).collect()
+}
+
+pub fn header_as_text(value: &http::HeaderValue) -> String {
+    let value = value.as_bytes();
+    match std::str::from_utf8(value) {
         Ok(text) => text.to_owned(),
         Err(_) => value.iter().copied().map(char::from).collect(),
-    };
-    headers.iter().map(|(name, value)| (name.as_str().to_owned(), text(value.as_bytes()))).collect()
+    }
 }
 
 pub fn headers_from_python(headers: Vec<(Vec<u8>, Vec<u8>)>) -> Vec<(Bytes, Bytes)> {

@@ -1,9 +1,10 @@
 //! `WireOptions`: the wire's options from keyword arguments.
 
 use bytes::Bytes;
+use charonia_wire::access;
 use charonia_wire::http::compress::Effort;
 use charonia_wire::options::Options;
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -32,6 +33,7 @@ fn set(options: &mut Options, name: &str, value: &Bound<'_, PyAny>) -> PyResult<
         ($($keyword:literal => $place:expr,)*) => {
             match name {
                 $($keyword => $place = value.extract()?,)*
+                "access_log" => options.access = access_format(&value.extract::<String>()?)?,
                 "server_header" => options.server_header = value.extract()?,
                 "file_descriptor_set" => options.file_descriptor_set = Bytes::from(value.extract::<Vec<u8>>()?),
                 "grpc_compression_level" => options.grpc_compression = Effort::of_level(&value.extract::<String>()?),
@@ -74,4 +76,12 @@ fn set(options: &mut Options, name: &str, value: &Bound<'_, PyAny>) -> PyResult<
         "grpc_max_connection_age_grace_ms" => options.grpc_max_connection_age_grace_ms,
     }
     Ok(())
+}
+
+/// "" records nothing.
+fn access_format(name: &str) -> PyResult<Option<access::Format>> {
+    match access::Format::of_name(name) {
+        None if !name.is_empty() => Err(PyValueError::new_err(format!("'{name}' is no format of an access log"))),
+        format => Ok(format),
+    }
 }

@@ -10,7 +10,7 @@ use charonia_wire::server::Server;
 use charonia_wire::table::{Entry, Published};
 use charonia_wire::wire::Phase;
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyMapping};
+use pyo3::types::{PyBytes, PyList, PyMapping};
 
 use crate::call::InferCall;
 use crate::control::{HttpCall, RpcCall};
@@ -113,6 +113,16 @@ impl WireServer {
         self.server.wire.control.wake();
     }
 
+    fn take_access<'py>(&self, py: Python<'py>, timeout_s: f64) -> (Bound<'py, PyBytes>, u64) {
+        let Some(access) = &self.server.wire.access else { return (PyBytes::new(py, b""), 0) };
+        let (lines, dropped) = py.detach(|| access.take(duration(timeout_s)));
+        (PyBytes::new(py, &lines), dropped)
+    }
+
+    fn stamp(&self, on: bool) {
+        self.server.wire.stamping.set(on);
+    }
+
     fn reply_batch(&self, py: Python<'_>, replies: &Bound<'_, PyAny>) -> PyResult<()> {
         let inbox = &self.server.wire.inbox;
         // A malformed reply is the caller's error: then none of them is sent.
@@ -154,7 +164,7 @@ fn duration(seconds: f64) -> Duration {
 fn item_to_python(py: Python<'_>, item: Item) -> PyResult<Bound<'_, PyAny>> {
     match item {
         Item::Call(call) => Ok(Bound::new(py, InferCall { call })?.into_any()),
-        Item::Cancelled(key) | Item::Room(key) => Ok(key.into_pyobject(py)?.into_any()),
+        Item::Cancelled(key) | Item::Room(key) | Item::Sent(key) => Ok(key.into_pyobject(py)?.into_any()),
     }
 }
 

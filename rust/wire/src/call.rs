@@ -14,6 +14,7 @@ use crate::datatype::DataType;
 use crate::inbox::{Inbox, Item};
 use crate::reply::{Failure, Reply, ReplySink};
 use crate::status::Code;
+use crate::watch::Watch;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Parameter {
@@ -98,6 +99,8 @@ impl Protocol {
 pub struct Request {
     pub key: u64,
     pub protocol: Protocol,
+    /// When its head had come, where that is wanted (`Wire::stamping`); else 0.
+    pub begun_ns: u64,
     /// Nanoseconds of `CLOCK_MONOTONIC`.
     pub arrival_ns: u64,
     /// 0 for none.
@@ -115,6 +118,8 @@ pub struct Request {
 /// What a connection knows about a request when it makes a call of it.
 pub struct Arrival {
     pub protocol: Protocol,
+    /// See `Request`.
+    pub begun_ns: u64,
     pub arrival_ns: u64,
     /// 0 for none.
     pub deadline_ns: u64,
@@ -131,6 +136,7 @@ pub struct Ticket {
     key: u64,
     state: AtomicU8,
     cancelled: AtomicBool,
+    pub(crate) watch: Watch,
     inbox: Arc<Inbox>,
 }
 
@@ -150,6 +156,14 @@ impl Ticket {
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::SeqCst)
     }
+
+    pub(crate) fn key(&self) -> u64 {
+        self.key
+    }
+
+    pub(crate) fn tell(&self, news: Item) {
+        self.inbox.tell(news);
+    }
 }
 
 /// Cancels its call when dropped: keep it in the future that waits for the answer.
@@ -158,6 +172,7 @@ pub struct CancelGuard(pub Arc<Ticket>);
 impl Drop for CancelGuard {
     fn drop(&mut self) {
         self.0.cancel();
+        self.0.leave();
     }
 }
 
@@ -174,6 +189,7 @@ impl Call {
         let request = Arc::new(Request {
             key,
             protocol: arrival.protocol,
+            begun_ns: arrival.begun_ns,
             arrival_ns: arrival.arrival_ns,
             deadline_ns: arrival.deadline_ns,
             signature: signature(&parsed),
@@ -183,7 +199,8 @@ impl Call {
             _permit: arrival.permit,
         });
         let (state, cancelled) = (AtomicU8::new(QUEUED), AtomicBool::new(false));
-        let ticket = Arc::new(Ticket { key, state, cancelled, inbox: Arc::clone(inbox) });
+        let watch = Watch::default();
+        let ticket = Arc::new(Ticket { key, state, cancelled, watch, inbox: Arc::clone(inbox) });
         inbox.counters().infer_calls.add(1);
         inbox.counters().unsettled_calls.add(1);
         Self { request, ticket, sink }
@@ -195,6 +212,16 @@ impl Call {
 
     pub fn is_cancelled(&self) -> bool {
         self.ticket.is_cancelled()
+    }
+
+    /// Have `Item::Sent` told when its connection is done with it. False when that is so already.
+    pub fn watch(&self) -> bool {
+        self.ticket.watch.ask()
+    }
+
+    /// See `Watch::sent`.
+    pub fn sent(&self) -> Option<(u64, u64)> {
+        self.ticket.watch.sent()
     }
 
     /// Whether its client keeps up with the responses. What a cancelled call is sent is dropped, so there is room for it.

@@ -42,6 +42,9 @@ pub enum Part {
 
 pub struct HttpCall {
     pub key: u64,
+    /// When its head had come, and when all of it had; 0 while that is not wanted (`Wire::stamping`).
+    pub begun_ns: u64,
+    pub arrival_ns: u64,
     pub listener: Listener,
     pub method: Method,
     /// As sent, not percent-decoded.

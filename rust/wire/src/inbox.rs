@@ -24,6 +24,8 @@ pub enum Item {
     Cancelled(u64),
     /// The key of a call taken earlier whose client has caught up: it had no room for more responses, and has it now.
     Room(u64),
+    /// The key of a watched call: its connection is done with it, and has sent its answer or never will.
+    Sent(u64),
 }
 
 /// What `take` returns beside the items: owners of lent memory, to be dropped where that is allowed.

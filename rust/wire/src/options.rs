@@ -4,9 +4,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use crate::access;
+use crate::forward::HeaderPattern;
 use crate::http::compress::Effort;
+use crate::restrict::Restrictions;
+use crate::tls::TlsFiles;
 
-/// Where one front end listens. Without a port it does not; a port of 0 picks a free one.
+/// Where one front end listens. Without a port it does not; a port of 0 picks a free one. An address `unix:path` or
+/// `unix-abstract:name` is that of a Unix socket, for which the port's number means nothing.
 #[derive(Clone, Debug)]
 pub struct Listen {
     pub address: String,
@@ -60,6 +65,17 @@ pub struct Options {
     pub grpc_compression: Option<Effort>,
     /// How much later than they could the unary calls that are no inference are answered, for tests of clients.
     pub grpc_answer_delay_ms: u64,
+    /// How each request is recorded; None for not at all.
+    pub access: Option<access::Format>,
+    pub http_tls: Option<TlsFiles>,
+    pub grpc_tls: Option<TlsFiles>,
+    pub metrics_tls: Option<TlsFiles>,
+    /// Of the HTTP listener, by path, and of the gRPC listener, by method.
+    pub http_restrictions: Restrictions,
+    pub grpc_restrictions: Restrictions,
+    /// Headers that calls bring along, beside what their messages say.
+    pub http_forward: Option<HeaderPattern>,
+    pub grpc_forward: Option<HeaderPattern>,
     pub server_header: String,
     /// Serialised `FileDescriptorSet` for gRPC reflection; empty for none.
     pub file_descriptor_set: Bytes,
@@ -132,6 +148,14 @@ impl Default for Options {
             grpc_max_connection_age_grace_ms: 0,
             grpc_compression: None,
             grpc_answer_delay_ms: 0,
+            access: None,
+            http_tls: None,
+            grpc_tls: None,
+            metrics_tls: None,
+            http_restrictions: Restrictions::default(),
+            grpc_restrictions: Restrictions::default(),
+            http_forward: None,
+            grpc_forward: None,
             server_header: "charonia".to_owned(),
             file_descriptor_set: Bytes::new(),
         }

@@ -1,27 +1,29 @@
 //! A running wire: its listening sockets, its threads, and its end.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::sync::{mpsc, Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use socket2::{Domain, Protocol, Socket, Type};
 use tokio::runtime::{Builder, Runtime};
 
+use crate::bind::bind;
 use crate::control::Listener;
 use crate::courier::Courier;
-use crate::options::{Listen, Options};
+use crate::options::Options;
+use crate::socket::{Bound, Door};
+use crate::tls::{Tls, TlsFiles};
 use crate::wire::{Phase, Wire};
 use crate::{grpc, http};
 
-/// Connections that the kernel holds while the I/O thread is busy.
-const BACKLOG: i32 = 4096;
+/// What clients may speak under TLS, the best first.
+const HTTP_PROTOCOLS: &[&[u8]] = &[b"h2", b"http/1.1"];
+const GRPC_PROTOCOLS: &[&[u8]] = &[b"h2"];
 
 /// Threads beside each I/O thread for long bodies: parsing, inflating, compressing.
 const POOL_THREADS: usize = 2;
 
-/// What bound where; None for listeners that are off.
+/// What bound where; None for listeners that are off, and for Unix sockets.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ports {
     pub http: Option<u16>,
@@ -44,9 +46,9 @@ struct Running {
 
 /// What one I/O thread serves.
 enum Work {
-    Http(TcpListener),
-    Metrics(TcpListener),
-    Grpc(TcpListener),
+    Http(Bound, Option<Arc<Tls>>),
+    Metrics(Bound, Option<Arc<Tls>>),
+    Grpc(Bound, Option<Arc<Tls>>),
 }
 
 impl Server {
@@ -54,28 +56,33 @@ impl Server {
         Self { wire: Wire::new(options), running: Mutex::default() }
     }
 
-    /// Bind every listener, then serve all. The error names service, address and port.
+    /// Read every certificate and bind every listener, then serve all. The error names service, address and port; it is
+    /// `InvalidInput` where a file of TLS or an address is no good.
     pub fn start(&self) -> io::Result<()> {
         let options = &self.wire.options;
+        let http_tls = self.open_tls("HTTP", options.http_tls.as_ref(), HTTP_PROTOCOLS)?;
+        let grpc_tls = self.open_tls("GRPC", options.grpc_tls.as_ref(), GRPC_PROTOCOLS)?;
+        let metrics_tls = self.open_tls("Metrics", options.metrics_tls.as_ref(), HTTP_PROTOCOLS)?;
         let http = bind("HTTP", &options.http)?;
         let grpc = bind("GRPC", &options.grpc)?;
         let metrics = bind("Metrics", &options.metrics)?;
-        let port =
-            |listener: &Option<TcpListener>| listener.as_ref().and_then(|one| one.local_addr().ok()).map(|a| a.port());
+        let port = |bound: &[Bound]| bound.first().and_then(Bound::port);
         let ports = Ports { http: port(&http), grpc: port(&grpc), metrics: port(&metrics) };
 
         let mut work = Vec::new();
-        for listener in copies(http, options.http_threads)? {
-            work.push(("charonia-http", vec![Work::Http(listener)]));
+        for bound in copies(http, options.http_threads)? {
+            let works = bound.into_iter().map(|one| Work::Http(one, http_tls.clone()));
+            work.push(("charonia-http", works.collect::<Vec<_>>()));
         }
-        for listener in copies(grpc, options.grpc_threads)? {
-            work.push(("charonia-grpc", vec![Work::Grpc(listener)]));
+        for bound in copies(grpc, options.grpc_threads)? {
+            work.push(("charonia-grpc", bound.into_iter().map(|one| Work::Grpc(one, grpc_tls.clone())).collect()));
         }
-        if let Some(metrics) = metrics {
+        if !metrics.is_empty() {
+            let mut metrics = metrics.into_iter().map(|one| Work::Metrics(one, metrics_tls.clone()));
             // Metrics are rare: they share a thread where there is one.
             match work.first_mut() {
-                Some((_, works)) => works.push(Work::Metrics(metrics)),
-                None => work.push(("charonia-http", vec![Work::Metrics(metrics)])),
+                Some((_, works)) => works.extend(metrics.by_ref()),
+                None => work.push(("charonia-http", metrics.collect())),
             }
         }
         let (ended_sender, ended) = mpsc::channel();
@@ -83,6 +90,17 @@ impl Server {
         let threads = work.into_iter().map(spawn).collect::<io::Result<Vec<_>>>()?;
         *self.lock() = Running { ports, threads, ended: Some(ended) };
         Ok(())
+    }
+
+    fn open_tls(
+        &self,
+        service: &'static str,
+        files: Option<&TlsFiles>,
+        protocols: &'static [&'static [u8]],
+    ) -> io::Result<Option<Arc<Tls>>> {
+        let open = |files: &TlsFiles| Tls::open(service, files.clone(), protocols, Arc::clone(&self.wire.remarks));
+        let named = |why| io::Error::new(io::ErrorKind::InvalidInput, format!("TLS of {service}: {why}"));
+        files.map(open).transpose().map_err(named)
     }
 
     pub fn ports(&self) -> Ports {
@@ -100,8 +118,12 @@ impl Server {
         self.wire.enter(Phase::Closed);
         self.wire.inbox.close();
         self.wire.control.close();
+        self.wire.remarks.close();
         for thread in threads {
             let _ = thread.join();
+        }
+        if let Some(access) = &self.wire.access {
+            access.close();
         }
         in_time
     }
@@ -117,42 +139,15 @@ impl Drop for Server {
     }
 }
 
-/// None when nothing should listen.
-fn bind(service: &str, listen: &Listen) -> io::Result<Option<TcpListener>> {
-    let Some(port) = listen.port else { return Ok(None) };
-    let place = format!("{}:{port}", listen.address);
-    let named = |error: io::Error| {
-        let why = match error.kind() {
-            // Scripts look for these words.
-            io::ErrorKind::AddrInUse => format!("Unavailable - Socket '{place}' already in use"),
-            _ => format!("cannot listen on {place}: {error}"),
-        };
-        io::Error::new(error.kind(), format!("failed to start {service} service: {why}"))
-    };
-    let mut addresses = (listen.address.as_str(), port).to_socket_addrs().map_err(named)?;
-    let address = addresses.next().ok_or_else(|| named(io::ErrorKind::AddrNotAvailable.into()))?;
-    bind_socket(address, listen.reuse_port).map(Some).map_err(named)
-}
-
-fn bind_socket(address: SocketAddr, reuse_port: bool) -> io::Result<TcpListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    #[cfg(unix)]
-    {
-        socket.set_reuse_address(true)?;
-        socket.set_reuse_port(reuse_port)?;
+/// One handle of each listening socket for each thread; they share its queue. Nothing where nothing listens.
+fn copies(all: Vec<Bound>, threads: usize) -> io::Result<Vec<Vec<Bound>>> {
+    if all.is_empty() {
+        return Ok(Vec::new());
     }
-    socket.set_nonblocking(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    Ok(socket.into())
-}
-
-/// One handle of the listening socket for each thread; they share its queue.
-fn copies(listener: Option<TcpListener>, threads: usize) -> io::Result<Vec<TcpListener>> {
-    let Some(listener) = listener else { return Ok(Vec::new()) };
-    let mut all = (1..threads).map(|_| listener.try_clone()).collect::<io::Result<Vec<_>>>()?;
-    all.push(listener);
-    Ok(all)
+    let copy = |_| all.iter().map(Bound::try_clone).collect::<io::Result<Vec<_>>>();
+    let mut copies = (1..threads).map(copy).collect::<io::Result<Vec<_>>>()?;
+    copies.push(all);
+    Ok(copies)
 }
 
 fn spawn(name: &str, works: Vec<Work>, wire: &Arc<Wire>, ended: mpsc::Sender<()>) -> io::Result<JoinHandle<()>> {
@@ -179,22 +174,21 @@ fn run(runtime: Runtime, works: Vec<Work>, wire: &Arc<Wire>) {
 }
 
 async fn serve(work: Work, wire: Arc<Wire>, courier: Arc<Courier>) {
-    let listener = tokio::net::TcpListener::from_std;
     // Registering a fresh socket fails only when the process has no descriptors left.
     match work {
-        Work::Http(http) => {
-            if let Ok(listener) = listener(http) {
-                http::serve(wire, listener, Listener::Http, courier).await;
+        Work::Http(bound, tls) => {
+            if let Ok(door) = Door::open(bound) {
+                http::serve(wire, door, tls, Listener::Http, courier).await;
             }
         }
-        Work::Metrics(metrics) => {
-            if let Ok(listener) = listener(metrics) {
-                http::serve(wire, listener, Listener::Metrics, courier).await;
+        Work::Metrics(bound, tls) => {
+            if let Ok(door) = Door::open(bound) {
+                http::serve(wire, door, tls, Listener::Metrics, courier).await;
             }
         }
-        Work::Grpc(grpc) => {
-            if let Ok(listener) = listener(grpc) {
-                grpc::serve(wire, listener, courier).await;
+        Work::Grpc(bound, tls) => {
+            if let Ok(door) = Door::open(bound) {
+                grpc::serve(wire, door, tls, courier).await;
             }
         }
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use crate::access::AccessLog;
 use crate::budget::Budget;
 use crate::call::{Call, ParsedCall};
 use crate::connections::Connections;
@@ -15,9 +16,12 @@ use crate::courier::Wakes;
 use crate::http::pool::Pool;
 use crate::in_hand::Hands;
 use crate::inbox::Inbox;
+use crate::load::Load;
 use crate::options::Options;
+use crate::remarks::Remarks;
 use crate::status::Code;
 use crate::table::{Entry, Published, Route, Table};
+use crate::watch::Stamping;
 
 /// How far a server is on its way out. Only ever grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,7 +49,14 @@ pub struct Wire {
     pub bodies: Arc<Pool>,
     /// What the end waits for.
     pub hands: Arc<Hands>,
+    /// What balancers are told of the server's load.
+    pub load: Load,
+    /// For the log.
+    pub remarks: Arc<Remarks>,
     pub phase: watch::Sender<Phase>,
+    pub stamping: Stamping,
+    /// None when no requests are recorded.
+    pub access: Option<Arc<AccessLog>>,
     spare_core: bool,
 }
 
@@ -60,7 +71,11 @@ impl Wire {
             bodies: Arc::default(),
             hands: Arc::default(),
             table: Table::default(),
+            load: Load::default(),
+            remarks: Arc::default(),
             phase: watch::Sender::new(Phase::Running),
+            stamping: Stamping::default(),
+            access: options.access.map(AccessLog::new),
             spare_core: std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1),
             counters,
             options,

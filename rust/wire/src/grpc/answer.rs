@@ -15,6 +15,7 @@ use super::encode::Framed;
 use crate::connections::Unanswered;
 use crate::http::compress::Coding;
 use crate::reply::Failure;
+use crate::watch::{Watched, Witness};
 
 /// Clients refuse headers of more than 8 KiB in all; a longer message is cut.
 const MAX_MESSAGE_BYTES: usize = 6 << 10;
@@ -31,6 +32,8 @@ pub enum AnswerBody {
     Ended,
     /// Messages as they come; the call has no answer until they have ended.
     Stream(Pin<Box<dyn Body<Data = Bytes, Error = BodyError> + Send>>, Option<Unanswered>),
+    /// Any of these, with somebody who looks on.
+    Watched(Box<Watched<Self>>),
 }
 
 impl AnswerBody {
@@ -50,6 +53,7 @@ impl Body for AnswerBody {
         match &mut *self {
             Self::Empty | Self::Ended => Poll::Ready(None),
             Self::Stream(body, _) => body.as_mut().poll_frame(context),
+            Self::Watched(watched) => Pin::new(watched.as_mut()).poll_frame(context),
             Self::Message(chunks) => {
                 if let Some(chunk) = chunks.pop_front() {
                     return Poll::Ready(Some(Ok(Frame::data(chunk))));
@@ -65,6 +69,7 @@ impl Body for AnswerBody {
             Self::Empty | Self::Ended => true,
             Self::Message(_) => false,
             Self::Stream(body, _) => body.is_end_stream(),
+            Self::Watched(watched) => watched.is_end_stream(),
         }
     }
 }
@@ -87,6 +92,14 @@ pub fn with_body(body: AnswerBody, coding: Option<Coding>) -> Answer {
     }
     headers.insert("grpc-accept-encoding", ACCEPTED);
     answer
+}
+
+/// The answer, with a witness if there is one.
+pub fn watched(answer: Answer, witness: Option<Witness>) -> Answer {
+    match witness {
+        Some(witness) => answer.map(|body| AnswerBody::Watched(Watched::new(body, witness))),
+        None => answer,
+    }
 }
 
 /// The answer, of a call that counts as unanswered until its last message.

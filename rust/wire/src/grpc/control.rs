@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use http::request::Parts;
 use http::HeaderMap;
-use hyper::body::Incoming;
 
 use super::answer::{self, Answer};
 use super::encode::Framed;
@@ -15,6 +14,7 @@ use super::infer::within;
 use super::link::Link;
 use super::service::Front;
 use super::{compression, timeout};
+use crate::access::Incoming;
 use crate::control::{ControlCall, RpcCall};
 use crate::reply::Failure;
 use crate::slot::{Reader, Slot};

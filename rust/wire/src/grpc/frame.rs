@@ -7,9 +7,9 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body::{Body, Frame};
-use hyper::body::Incoming;
 
 use super::compression;
+use crate::access::Incoming;
 use crate::budget::Permit;
 use crate::http::body::MAX_TRUSTED_BYTES;
 use crate::http::compress::Coding;

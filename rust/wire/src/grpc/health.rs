@@ -4,7 +4,6 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use http::request::Parts;
-use hyper::body::Incoming;
 use prost::Message;
 
 use super::answer::{self, Answer};
@@ -15,6 +14,7 @@ use super::messages::{Flag, HealthCheckRequest, HealthCheckResponse, ModelReadyR
 use super::service::Front;
 use super::timeout;
 use super::{compression, driven};
+use crate::access::Incoming;
 use crate::reply::Failure;
 use crate::status::Code;
 use crate::table::Published;

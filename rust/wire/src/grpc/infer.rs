@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderMap;
-use hyper::body::Incoming;
 
 use super::answer::{self, Answer};
 use super::compression::Packing;
@@ -15,18 +14,24 @@ use super::frame::MessageReader;
 use super::link::Link;
 use super::service::Front;
 use super::{compression, decode, timeout};
+use crate::access::Incoming;
 use crate::call::{Arrival, Call, Protocol, Request};
 use crate::courier::{Courier, Wakes};
 use crate::reply::{Failure, Reply, ReplySink};
 use crate::slot::{Reader, Slot};
 use crate::status::Code;
+use crate::watch::{Sending, Witness};
 use crate::wire::monotonic_ns;
 
 pub async fn answer(front: &Front, link: &Link, headers: HeaderMap, body: Incoming) -> Answer {
     let limit = timeout::of_request(&headers);
-    let work = pin!(infer(front, link, headers, body, limit));
-    let framed = within(limit, work).await;
-    answer::unary(framed.map(|framed| Framed { chunks: link.outbox.track(framed.chunks), ..framed }))
+    let mut sending = None;
+    let framed = {
+        let work = pin!(infer(front, link, headers, body, limit, &mut sending));
+        within(limit, work).await
+    };
+    let answer = answer::unary(framed.map(|framed| Framed { chunks: link.outbox.track(framed.chunks), ..framed }));
+    answer::watched(answer, sending.map(Witness::Sending))
 }
 
 /// Run `work` no longer than the client is willing to wait. What it waits for is cancelled when it is dropped.
@@ -56,7 +61,10 @@ async fn infer(
     headers: HeaderMap,
     body: Incoming,
     limit: Option<Duration>,
+    sending: &mut Option<Sending>,
 ) -> Result<Framed, Failure> {
+    let begun_ns = front.wire.stamping.now();
+    let seen = body.seen();
     let deadline_ns = deadline_ns(monotonic_ns(), limit);
     let wire = &front.wire;
     let coding = compression::of_request(&headers)?;
@@ -68,19 +76,24 @@ async fn infer(
     let asked = coding.filter(|_| received.is_compressed);
     let packing = Packing::of_answer(asked, wire.options.grpc_compression, &headers);
     let (parsed, permit) = decode::received(received, coding, wire).await?;
+    if let Some(seen) = seen {
+        seen.names(&parsed);
+    }
     if wire.entry(&parsed).route == 0 {
         // Of a model with sequences, perhaps.
         place.front().await;
     }
-    let arrival = Arrival { protocol: Protocol::Grpc, arrival_ns, deadline_ns, headers, permit: Some(permit) };
+    let arrival = Arrival { protocol: Protocol::Grpc, begun_ns, arrival_ns, deadline_ns, headers, permit: Some(permit) };
     let slot = Arc::new(Slot::default());
     let sink = UnarySink { slot: Arc::clone(&slot), courier: Arc::clone(&front.courier) };
     let call = Call::new(parsed, arrival, Box::new(sink), &wire.inbox);
-    let _cancel_when_dropped = call.guard();
+    let guard = call.guard();
     let reader = Reader(slot);
     wire.submit(call);
     drop(place);
-    let framed = reader.wait().await?;
+    let framed = reader.wait().await;
+    *sending = guard.0.sending();
+    let framed = framed?;
     match packing {
         None => Ok(framed),
         Some(packing) => Ok(compression::deflate(packing, framed).await),

@@ -1,14 +1,13 @@
 //! Accepts gRPC connections and keeps them until the server ends.
 
 use std::hash::{BuildHasher, RandomState};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::server::conn::http2::Builder;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use socket2::{SockRef, TcpKeepalive};
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
 use super::link::Link;
@@ -19,6 +18,8 @@ use crate::guarded::{Guarded, Rules};
 use crate::http::listen::{drained, ACCEPT_PAUSE};
 use crate::http::stalled::Impatient;
 use crate::options::Options;
+use crate::socket::{Door, Raw, Socket};
+use crate::tls::Tls;
 use crate::wire::{Phase, Wire};
 
 /// How much a client may send before it was read: a large tensor needs no round trip in between.
@@ -30,22 +31,19 @@ const MAX_FRAME_BYTES: u32 = 1 << 20;
 /// What a stream may have written that the connection did not send yet.
 const SEND_BUFFER_BYTES: usize = 1 << 20;
 
-/// How long a connection may be silent before the kernel asks whether its peer is still there.
-const PROBE_AFTER: Duration = Duration::from_secs(60);
-
 /// Serve until the phase says to stop accepting, then until the last connection has ended, none has a request that is
 /// worth waiting for, or everything must.
-pub async fn serve(wire: Arc<Wire>, listener: TcpListener, courier: Arc<Courier>) {
+pub async fn serve(wire: Arc<Wire>, door: Door, tls: Option<Arc<Tls>>, courier: Arc<Courier>) {
     // Every connection holds a sender; the receiver sees the end when the last one is gone.
     let (alive, mut all_gone) = mpsc::channel::<()>(1);
     let mut phase = wire.phase.subscribe();
     let hands = Arc::clone(&wire.hands);
     let front = Front::new(wire, courier);
     tokio::select! {
-        () = accept_all(&front, &listener, &alive) => {}
+        () = accept_all(&front, &door, tls.as_ref(), &alive) => {}
         _ = phase.wait_for(|&phase| phase >= Phase::Exiting) => {}
     }
-    drop((listener, alive));
+    drop((door, alive));
     let mut draining = phase.clone();
     tokio::select! {
         _ = all_gone.recv() => {}
@@ -54,10 +52,10 @@ pub async fn serve(wire: Arc<Wire>, listener: TcpListener, courier: Arc<Courier>
     }
 }
 
-async fn accept_all(front: &Arc<Front>, listener: &TcpListener, alive: &mpsc::Sender<()>) {
+async fn accept_all(front: &Arc<Front>, door: &Door, tls: Option<&Arc<Tls>>, alive: &mpsc::Sender<()>) {
     loop {
-        if let Ok((stream, _)) = listener.accept().await {
-            start(Arc::clone(front), stream, alive.clone());
+        if let Ok((raw, client)) = door.accept().await {
+            start(Arc::clone(front), tls.cloned(), raw, client, alive.clone());
         } else {
             front.wire.connections.make_room();
             tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -65,15 +63,20 @@ async fn accept_all(front: &Arc<Front>, listener: &TcpListener, alive: &mpsc::Se
     }
 }
 
-fn start(front: Arc<Front>, stream: TcpStream, alive: mpsc::Sender<()>) {
+fn start(
+    front: Arc<Front>,
+    tls: Option<Arc<Tls>>,
+    raw: Raw,
+    client: Option<SocketAddr>,
+    alive: mpsc::Sender<()>,
+) {
     // Closed at once when there is no place for it.
     let Some(place) = front.wire.connections.admit() else { return };
-    // An answer is one write; waiting for more to send would only delay it.
-    let _ = stream.set_nodelay(true);
-    let _ = SockRef::from(&stream).set_tcp_keepalive(&TcpKeepalive::new().with_time(PROBE_AFTER));
     tokio::spawn(async move {
         front.wire.counters.open_connections.add(1);
-        keep(&front, &place.life, stream).await;
+        if let Some(socket) = Socket::enter(raw, tls.as_deref(), &place.life, &front.wire).await {
+            keep(&front, &place.life, socket, client).await;
+        }
         front.wire.counters.open_connections.sub(1);
         drop((place, alive));
     });
@@ -81,13 +84,13 @@ fn start(front: Arc<Front>, stream: TcpStream, alive: mpsc::Sender<()>) {
 
 /// One connection until it ends. When the server exits, or the connection is old enough, the client is told (GOAWAY)
 /// and what is in flight is finished.
-async fn keep(front: &Arc<Front>, life: &Arc<Life>, stream: TcpStream) {
+async fn keep(front: &Arc<Front>, life: &Arc<Life>, socket: Socket, client: Option<SocketAddr>) {
     let wire = &front.wire;
     let options = &wire.options;
     let patience = options.write_timeout();
-    let stream = Impatient::new(stream, patience, &wire.hands);
+    let stream = Impatient::new(socket, patience, &wire.hands);
     let stream = Guarded::new(stream, life, options.read_timeout(), Rules::grpc(options));
-    let link = Link::new(life, &wire.hands);
+    let link = Link::new(life, client, &wire.hands);
     let answer = service_fn(|request| service::answer(Arc::clone(front), Arc::clone(&link), request));
     let mut served = std::pin::pin!(builder(options).serve_connection(TokioIo::new(stream), answer));
     let mut phase = wire.phase.subscribe();

@@ -21,6 +21,7 @@ use crate::connections::Whole;
 use crate::in_hand::InHand;
 use crate::inbox::{Inbox, Item};
 use crate::reply::Failure;
+use crate::watch::Sending;
 
 /// Requests of one stream that are open; more are not read. A request may wait for one that comes later in the stream, as a
 /// sequence does for the end of another, so this is far beyond what a client has in flight.
@@ -67,7 +68,7 @@ struct Open {
     has_ended: bool,
     backlog: Arc<Backlog>,
     in_hand: (InHand, Whole),
-    _cancel_when_dropped: CancelGuard,
+    guard: CancelGuard,
 }
 
 struct Message {
@@ -75,8 +76,11 @@ struct Message {
     key: u64,
     backlog: Arc<Backlog>,
     /// With the last one of a call: a server that stops waits until it has gone.
-    in_hand: Option<(InHand, Whole)>,
+    in_hand: Option<Last>,
 }
+
+/// What is kept until the last message of a call has gone.
+pub type Last = (InHand, Whole, Option<Sending>);
 
 /// What goes out at once.
 #[derive(Default)]
@@ -85,7 +89,7 @@ pub struct Batch {
     /// Ends the stream, after the messages.
     pub failure: Option<Failure>,
     /// Until they have gone.
-    pub in_hand: Vec<(InHand, Whole)>,
+    pub in_hand: Vec<Last>,
 }
 
 impl Outgoing {
@@ -101,7 +105,7 @@ impl Outgoing {
             has_ended: false,
             backlog,
             in_hand,
-            _cancel_when_dropped: call.guard(),
+            guard: call.guard(),
         };
         let key = call.request.key;
         let mut state = self.lock();
@@ -225,7 +229,7 @@ impl State {
         if !open.has_ended {
             return false;
         }
-        let in_hand = self.calls.remove(&key).map(|open| open.in_hand);
+        let in_hand = self.calls.remove(&key).map(|open| (open.in_hand.0, open.in_hand.1, open.guard.0.sending()));
         if let Some(last) = self.ready.back_mut().filter(|last| last.key == key) {
             last.in_hand = in_hand;
         }

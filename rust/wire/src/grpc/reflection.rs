@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::request::Parts;
-use hyper::body::Incoming;
 use prost::{DecodeError, Message};
 use prost_types::{DescriptorProto, EnumDescriptorProto, FileDescriptorProto, FileDescriptorSet};
 use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
@@ -23,6 +22,7 @@ use super::encode::Framed;
 use super::frame::MessageReader;
 use super::service::Front;
 use super::{compression, driven, timeout};
+use crate::access::Incoming;
 use crate::reply::Failure;
 use crate::status::Code;
 use crate::tensor::check::invalid;

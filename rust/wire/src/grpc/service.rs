@@ -8,16 +8,17 @@ use std::time::Duration;
 
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Request};
-use hyper::body::Incoming;
 
 use super::answer::{self, Answer};
 use super::link::Link;
 use super::reflection::{self, Reflection};
 use super::{control, health, infer, stream};
+use crate::access::{self, Door, Entry, Incoming};
 use crate::courier::Courier;
 use crate::http::service::guarded;
 use crate::reply::Failure;
 use crate::status::Code;
+use crate::watch::Witness;
 use crate::wire::Wire;
 
 /// The methods of this service that are not named below are Python's to answer, unknown ones too.
@@ -45,7 +46,23 @@ impl Front {
 pub type Answering = Pin<Box<dyn Future<Output = Result<Answer, Infallible>> + Send>>;
 
 /// Never fails: what goes wrong is an answer, a panic too.
-pub fn answer(front: Arc<Front>, link: Arc<Link>, request: Request<Incoming>) -> Answering {
+pub fn answer(front: Arc<Front>, link: Arc<Link>, request: Request<hyper::body::Incoming>) -> Answering {
+    let (entry, request) = access::begin(front.wire.access.as_ref(), Door::Grpc, link.client, request);
+    let answering = begin(front, link, request);
+    match entry {
+        None => answering,
+        Some(entry) => Box::pin(recorded(answering, entry)),
+    }
+}
+
+/// What goes out is recorded as it goes.
+async fn recorded(answering: Answering, mut entry: Entry) -> Result<Answer, Infallible> {
+    let answer = answering.await?;
+    entry.answers(answer.status(), answer.headers());
+    Ok(answer::watched(answer, Some(Witness::Access(Box::new(entry)))))
+}
+
+fn begin(front: Arc<Front>, link: Arc<Link>, request: Request<Incoming>) -> Answering {
     front.wire.counters.grpc_requests.add(1);
     let unanswered = link.life.request();
     if !is_grpc(request.headers()) {

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use http::request::Parts;
 use http::HeaderMap;
-use hyper::body::Incoming;
 use tokio::task::JoinHandle;
 
 use super::answer::{self, Answer};
@@ -21,6 +20,7 @@ use super::outgoing::{Batch, Outgoing};
 use super::service::Front;
 use super::stream_sink::StreamSink;
 use super::{compression, decode, timeout};
+use crate::access::{Incoming, Seen};
 use crate::backlog::Backlog;
 use crate::call::{Arrival, Call, Protocol};
 use crate::http::compress::Coding;
@@ -39,8 +39,9 @@ pub fn answer(front: Arc<Front>, link: Arc<Link>, parts: Parts, body: Incoming) 
     let headers = parts.headers;
     let ends_at_error = headers.get("triton_grpc_error").is_some_and(|value| value == "true");
     let outgoing = Outgoing::new(&front.wire.inbox);
+    let seen = body.seen();
     let watch = tokio::spawn(watch(Arc::clone(&outgoing), Arc::clone(&front)));
-    let stream = Stream { front, link, headers, coding, packing, deadline_ns, outgoing, ends_at_error, watch };
+    let stream = Stream { front, link, headers, coding, packing, deadline_ns, outgoing, ends_at_error, watch, seen };
     driven::answer(limit, packing.map(|packing| packing.coding), move |out| stream.run(body, out))
 }
 
@@ -54,6 +55,7 @@ struct Stream {
     outgoing: Arc<Outgoing>,
     ends_at_error: bool,
     watch: JoinHandle<()>,
+    seen: Option<Arc<Seen>>,
 }
 
 impl Drop for Stream {
@@ -110,14 +112,19 @@ impl Stream {
         let wire = &self.front.wire;
         let in_hand = self.link.in_hand();
         let arrival_ns = monotonic_ns();
+        let begun_ns = if wire.stamping.now() > 0 { arrival_ns } else { 0 };
         let (parsed, permit) = decode::received(received, self.coding, wire).await?;
         let arrival = Arrival {
             protocol: Protocol::GrpcStream,
+            begun_ns,
             arrival_ns,
             deadline_ns: self.deadline_ns,
             headers: self.headers.clone(),
             permit: Some(permit),
         };
+        if let Some(seen) = &self.seen {
+            seen.names(&parsed);
+        }
         let is_in_order = !wire.entry(&parsed).decoupled;
         let backlog = Arc::new(Backlog::default());
         let sink = StreamSink {

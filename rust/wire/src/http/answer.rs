@@ -14,6 +14,7 @@ use crate::connections::Whole;
 use crate::control::{Part, PartReceiver};
 use crate::in_hand::InHand;
 use crate::status::Code;
+use crate::watch::{Watched, Witness};
 
 pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
@@ -30,6 +31,8 @@ pub enum AnswerBody {
     Pieces(VecDeque<Bytes>),
     /// Written by a control handler as it goes; a known length comes from its own header.
     Parts(PartReceiver, (InHand, Whole)),
+    /// Any of these, with somebody who looks on.
+    Watched(Box<Watched<Self>>),
 }
 
 /// The peer sees the connection break instead of a body that looks whole.
@@ -60,6 +63,7 @@ impl Body for AnswerBody {
             Self::Whole(bytes) => Some(std::mem::take(bytes)),
             Self::Pieces(pieces) => pieces.pop_front(),
             Self::Parts(parts, _) => return poll_part(parts, context),
+            Self::Watched(watched) => return Pin::new(watched.as_mut()).poll_frame(context),
         };
         if matches!(*self, Self::Whole(_)) {
             *self = Self::Empty;
@@ -72,6 +76,7 @@ impl Body for AnswerBody {
             Self::Empty => true,
             Self::Whole(_) | Self::Parts(..) => false,
             Self::Pieces(pieces) => pieces.is_empty(),
+            Self::Watched(watched) => watched.is_end_stream(),
         }
     }
 
@@ -81,6 +86,7 @@ impl Body for AnswerBody {
             Self::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Self::Pieces(pieces) => SizeHint::with_exact(pieces.iter().map(|piece| piece.len() as u64).sum()),
             Self::Parts(..) => SizeHint::default(),
+            Self::Watched(watched) => watched.size_hint(),
         }
     }
 }
@@ -93,6 +99,14 @@ fn poll_part(parts: &mut PartReceiver, context: &mut Context<'_>) -> Poll<Option
             Some(Part::Head(_)) => {}
             None => return Poll::Ready(Some(Err(CutShort))),
         }
+    }
+}
+
+/// The answer, with a witness if there is one.
+pub fn watched(answer: Answer, witness: Option<Witness>) -> Answer {
+    match witness {
+        Some(witness) => answer.map(|body| AnswerBody::Watched(Watched::new(body, witness))),
+        None => answer,
     }
 }
 

@@ -6,11 +6,11 @@ use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Response, Version};
-use hyper::body::Incoming;
 
 use super::answer::{self, Answer, AnswerBody};
 use super::body;
 use super::service::Connection;
+use crate::access::Incoming;
 use crate::call::next_key;
 use crate::connections::Whole;
 use crate::control::{answer_channel, ControlCall, Head, HttpCall, Part, PartReceiver};
@@ -19,11 +19,13 @@ use crate::status::Code;
 
 /// The answer of a control handler. It learns that the client has gone when the answer's body is dropped.
 pub async fn control(connection: &Connection, mut head: Parts, body: Incoming) -> Answer {
+    let begun_ns = connection.wire.stamping.now();
     let (bytes, permit) = match body::read(&connection.wire, &head.headers, body, None).await {
         Ok(read) => read,
         Err(refusal) => return refusal,
     };
     let in_hand = connection.in_hand();
+    let arrival_ns = connection.wire.stamping.now();
     if head.headers.remove(CONTENT_ENCODING).is_some() {
         head.headers.insert(CONTENT_LENGTH, HeaderValue::from(bytes.len()));
     }
@@ -32,6 +34,8 @@ pub async fn control(connection: &Connection, mut head: Parts, body: Incoming) -
     let (answer, mut parts) = answer_channel(key, &connection.wire.control, outbox);
     let call = HttpCall {
         key,
+        begun_ns,
+        arrival_ns,
         listener: connection.listener,
         path: head.uri.path().to_owned(),
         query: head.uri.query().unwrap_or_default().to_owned(),
@@ -39,7 +43,7 @@ pub async fn control(connection: &Connection, mut head: Parts, body: Incoming) -
         version: head.version,
         headers: head.headers,
         body: bytes,
-        client: Some(connection.client),
+        client: connection.client,
         answer,
         permit,
     };

@@ -6,7 +6,6 @@ use bytes::Bytes;
 use http::header::CONTENT_ENCODING;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Response};
-use hyper::body::Incoming;
 
 use super::answer::{self, Answer, AnswerBody};
 use super::body;
@@ -14,11 +13,13 @@ use super::compress::{self, offload, Coding, Effort};
 use super::encode::{Encoded, Sink};
 use super::route::Target;
 use super::service::Connection;
+use crate::access::Incoming;
 use crate::call::{Arrival, Call, ParsedCall, Protocol};
 use crate::options::RequestLimits;
 use crate::slot::{Reader, Slot};
 use crate::status::Code;
 use crate::tensor;
+use crate::watch::Witness;
 use crate::wire::monotonic_ns;
 
 /// How many bytes of the body are JSON; the rest are tensors.
@@ -35,6 +36,8 @@ pub async fn infer(connection: &Connection, target: Target, head: Parts, body: I
 
 async fn submit(connection: &Connection, target: Target, head: Parts, body: Incoming) -> Result<Answer, Answer> {
     let wire = &connection.wire;
+    let begun_ns = wire.stamping.now();
+    let seen = body.seen();
     let json_length = json_length(&head.headers)?;
     let (bytes, mut permit) = body::read(wire, &head.headers, body, json_length).await?;
     let _in_hand = connection.in_hand();
@@ -46,17 +49,23 @@ async fn submit(connection: &Connection, target: Target, head: Parts, body: Inco
         // Numbers may be longer than their text, which is forgotten now.
         body::cover(&parsed, &mut permit).await?;
     }
+    if let Some(seen) = seen {
+        seen.names(&parsed);
+    }
     let accepted = compress::accepted(&head.headers);
 
     let slot = Arc::new(Slot::default());
     let sink = Box::new(Sink { slot: Arc::clone(&slot), courier: Arc::clone(&connection.courier) });
     let protocol = Protocol::Http;
-    let arrival = Arrival { protocol, arrival_ns, deadline_ns: 0, headers: head.headers, permit };
+    let arrival = Arrival { protocol, begun_ns, arrival_ns, deadline_ns: 0, headers: head.headers, permit };
     let call = Call::new(parsed, arrival, sink, &wire.inbox);
-    let _cancel = call.guard();
+    let guard = call.guard();
     let reader = Reader(slot);
     wire.submit(call);
-    Ok(respond(reader.wait_awake(|| wire.is_nearly_idle()).await, accepted).await)
+    let encoded = reader.wait_awake(|| wire.is_nearly_idle()).await;
+    let sending = guard.0.sending();
+    let answer = respond(encoded, accepted).await;
+    Ok(answer::watched(answer, sending.map(Witness::Sending)))
 }
 
 /// The header's number; None without the header: then all of the body is JSON.

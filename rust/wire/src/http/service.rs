@@ -11,17 +11,18 @@ use std::task::Poll;
 use http::header::{CONNECTION, SERVER};
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, StatusCode, Version};
-use hyper::body::Incoming;
 
 use super::answer::{self, shown, Answer};
 use super::route::{route, Route};
 use super::{control, health, infer};
+use crate::access::{self, Door, Entry, Incoming};
 use crate::connections::{Life, Whole};
 use crate::control::Listener;
 use crate::courier::Courier;
 use crate::grpc::stalled::Outbox;
 use crate::in_hand::InHand;
 use crate::status::Code;
+use crate::watch::Witness;
 use crate::wire::{Phase, Wire};
 
 /// What the requests of one connection share.
@@ -32,11 +33,19 @@ pub struct Connection {
     /// Pieces of HTTP/2 answers that were not sent yet.
     pub outbox: Arc<Outbox>,
     pub listener: Listener,
-    pub client: SocketAddr,
+    /// None for a Unix socket.
+    pub client: Option<SocketAddr>,
     pub server: HeaderValue,
 }
 
 impl Connection {
+    fn door(&self) -> Door {
+        match self.listener {
+            Listener::Http => Door::Http,
+            Listener::Metrics => Door::Metrics,
+        }
+    }
+
     /// A request has come as a whole: it is worth waiting for, as long as what this gives lives.
     pub fn in_hand(&self) -> (InHand, Whole) {
         (self.wire.hands.take(), self.life.whole())
@@ -48,14 +57,23 @@ impl Connection {
 /// Not async itself: the request counts as begun when hyper hands it over.
 pub fn serve(
     connection: Arc<Connection>,
-    request: Request<Incoming>,
+    request: Request<hyper::body::Incoming>,
 ) -> impl Future<Output = Result<Answer, Infallible>> {
     let unanswered = connection.life.request();
     async move {
+        let (entry, request) =
+            access::begin(connection.wire.access.as_ref(), connection.door(), connection.client, request);
         let answer = answer(&connection, request).await;
         drop(unanswered);
-        Ok(answer)
+        Ok(recorded(answer, entry))
     }
+}
+
+/// What goes out is recorded as it goes.
+fn recorded(answer: Answer, entry: Option<Entry>) -> Answer {
+    let Some(mut entry) = entry else { return answer };
+    entry.answers(answer.status(), answer.headers());
+    answer::watched(answer, Some(Witness::Access(Box::new(entry))))
 }
 
 async fn answer(connection: &Connection, request: Request<Incoming>) -> Answer {

@@ -20,14 +20,14 @@ fn inbox(max_calls: usize) -> Arc<Inbox> {
 
 fn call(inbox: &Arc<Inbox>) -> Call {
     let headers = http::HeaderMap::new();
-    let arrival = Arrival { protocol: Protocol::Http, arrival_ns: 1, deadline_ns: 0, headers, permit: None };
+    let arrival = Arrival { protocol: Protocol::Http, begun_ns: 0, arrival_ns: 1, deadline_ns: 0, headers, permit: None };
     Call::new(ParsedCall::default(), arrival, Box::new(Nowhere), inbox)
 }
 
 fn keys(items: &[Item]) -> Vec<u64> {
     let key = |item: &Item| match item {
         Item::Call(call) => call.request.key,
-        Item::Cancelled(key) | Item::Room(key) => *key,
+        Item::Cancelled(key) | Item::Room(key) | Item::Sent(key) => *key,
     };
     items.iter().map(key).collect()
 }
