@@ -75,7 +75,7 @@ impl Talk {
         self.sender.send(asked).await.unwrap();
         match self.item().await {
             Item::Call(call) => call,
-            Item::Cancelled(key) | Item::Room(key) => panic!("expected a call, got news of {key}"),
+            Item::Cancelled(key) | Item::Room(key) | Item::Sent(key) => panic!("expected a call, got news of {key}"),
         }
     }
 

@@ -41,7 +41,7 @@ pub fn start(change: impl FnOnce(&mut Options)) -> Server {
 pub fn next_call(server: &Server) -> Call {
     match server.wire.inbox.take(1, PATIENCE).0.pop() {
         Some(Item::Call(call)) => call,
-        Some(Item::Cancelled(key) | Item::Room(key)) => panic!("expected a call, got news of {key}"),
+        Some(Item::Cancelled(key) | Item::Room(key) | Item::Sent(key)) => panic!("expected a call, got news of {key}"),
         None => panic!("no call came"),
     }
 }
@@ -50,7 +50,7 @@ pub fn next_cancelled(server: &Server) -> u64 {
     match server.wire.inbox.take(1, PATIENCE).0.pop() {
         Some(Item::Cancelled(key)) => key,
         Some(Item::Call(_)) => panic!("expected a cancellation, got a call"),
-        Some(Item::Room(key)) => panic!("expected a cancellation, got room for {key}"),
+        Some(Item::Room(key) | Item::Sent(key)) => panic!("expected a cancellation, got room for {key}"),
         None => panic!("no cancellation came"),
     }
 }
