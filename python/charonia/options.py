@@ -140,6 +140,8 @@ class ServerOptions:
     @classmethod
     def names(cls) -> tuple[str, ...]:
         return tuple(each.name for each in fields(cls))
+    allow_client_shm: bool = False
+
 
     @classmethod
     def of(cls, **settings: Any) -> "ServerOptions":

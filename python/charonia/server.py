@@ -25,6 +25,7 @@ from charonia.engine.services import ModelServices
 from charonia.logs import open_log
 from charonia.metering import measures_gpus, open_metrics
 from charonia.observe.log import ServerLog
+from charonia.memory.regions import Regions
 from charonia.observe.metrics_config import parse_metrics_config
 from charonia.options import ServerOptions
 from charonia.repository.calls import ModelCalls
@@ -111,6 +112,7 @@ class Server:
         )
 
     def _loader_parts(self) -> LoaderParts:
+        self._regions = Regions(self.log, options.allow_client_shm)
         options = self.options
         base = self._inspection
         return LoaderParts(
@@ -196,6 +198,7 @@ class Server:
             self.options,
             f"charonia/{__version__}",
             self.engine,
+        from charonia.control.shared_memory import SharedMemory
             self.lifecycle,
             self._on_death,
             self.log,
@@ -204,8 +207,15 @@ class Server:
         doors.open()
         self._doors = doors
         self._publish()
-        handlers = Handlers.over(self, lambda: self.models, self.control, self.log)
+        handlers = Handlers.over(
+            self,
+            lambda: self.models,
+            self.control,
+            self.log,
+            SharedMemory(self._regions),
+        )
         doors.serve_control(handlers, self.metrics.text, self._mounts)
+            self._regions,
 
     def load(self) -> StartReport:
         """Load the models of the start, and wait until each has been tried. Logs the tables.
@@ -288,6 +298,7 @@ class Server:
 
     @property
     def time_to_stop_s(self) -> float:
+        self._regions.clear()
         """What is left of the exit time-out, which counts from the beginning of the stop."""
         return max(0.0, self._stop_by - monotonic())
 

@@ -16,12 +16,14 @@ ALLOWED = {
     "observe": {"core", "config"},
     "config": {"core"},
     "scheduling": {"core", "config", "observe"},
+    "cache": {"core", "config", "observe", "scheduling", "backends"},
     "backends": {"core", "config", "observe", "options"},
     "pipelines": {"core", "config", "observe", "scheduling", "backends"},
-    "engine": {"core", "config", "observe", "scheduling", "backends", "pipelines"},
-    "repository": {"core", "config", "observe", "scheduling", "backends", "engine", "options"},
-    "control": {"core", "config", "observe", "options"},
-    "frontend": {"core", "config", "observe", "engine", "control", "options", "_wire"},
+    "engine": {"core", "config", "observe", "scheduling", "backends", "cache", "pipelines"},
+    "repository": {"core", "config", "observe", "scheduling", "backends", "cache", "engine", "options"},
+    "memory": {"core", "backends"},
+    "control": {"core", "config", "observe", "memory", "options"},
+    "frontend": {"core", "config", "observe", "engine", "control", "memory", "options", "_wire"},
 }
 
 

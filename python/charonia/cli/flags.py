@@ -257,7 +257,7 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
         _no_effect("host-policy", text, "Cores and NUMA nodes by policy name."),
         _no_effect("model-load-gpu-limit", text, "Share of GPU memory above which loads are refused."),
     ),
-    "Shared memory": (_later("allow-client-shm", "Let clients register shared memory.", _OFF),),
+    "Shared memory": (_works("allow-client-shm", boolean, "Let clients register shared memory (default: false)."),),
     "Deprecated": (
         Flag(
             "strict-model-config",

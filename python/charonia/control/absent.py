@@ -9,8 +9,6 @@ from charonia.core.request import ANY_VERSION
 
 
 class Feature(StrEnum):
-    SYSTEM_SHARED_MEMORY = "system shared memory"
-    CUDA_SHARED_MEMORY = "CUDA shared memory"
     TRACE = "trace settings"
 
 

@@ -9,6 +9,7 @@ from charonia.control.logging import Logging
 from charonia.control.metadata import Metadata
 from charonia.control.protocols import LogControl, ModelControl, Models, ServerView
 from charonia.control.repository import Repository
+from charonia.control.shared_memory import SharedMemory
 from charonia.control.statistics import Statistics
 
 
@@ -22,10 +23,18 @@ class Handlers:
     statistics: Statistics
     repository: Repository
     logging: Logging
+    shared_memory: SharedMemory
     absent: AbsentFeatures
 
     @classmethod
-    def over(cls, server: ServerView, models: Models, control: ModelControl, log: LogControl) -> "Handlers":
+    def over(
+        cls,
+        server: ServerView,
+        models: Models,
+        control: ModelControl,
+        log: LogControl,
+        shared_memory: SharedMemory,
+    ) -> "Handlers":
         return cls(
             health=Health(server, models),
             metadata=Metadata(server, models),
@@ -33,5 +42,6 @@ class Handlers:
             statistics=Statistics(models),
             repository=Repository(models, control),
             logging=Logging(log, models),
+            shared_memory=shared_memory,
             absent=AbsentFeatures(models),
         )

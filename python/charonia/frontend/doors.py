@@ -14,6 +14,7 @@ from charonia.frontend.control.mounts import Mounts
 from charonia.frontend.generate.request import Limits
 from charonia.frontend.ingress import Ingress, WireBell
 from charonia.frontend.machine import default_max_connections, default_request_memory
+from charonia.memory.regions import Regions
 from charonia.options import ServerOptions
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class Doors:
     Args:
         on_death: told when one of the threads ends by a bug.
         grpc_answer_delay_s: an aid for tests of clients (`testing_aids.py`).
+        regions: the shared memory that clients have registered.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class Doors:
         on_death: OnDeath,
         log: Log,
         grpc_answer_delay_s: int = 0,
+        regions: Regions | None = None,
     ) -> None:
         self._options = options
         self._log = log
@@ -55,7 +58,7 @@ class Doors:
         self._directory = directory
         self._on_death = on_death
         self._wire = WireServer(_wire_options(options, server_header, grpc_answer_delay_s))
-        self._ingress = Ingress(self._wire, submitter, directory, on_death, log)
+        self._ingress = Ingress(self._wire, submitter, directory, on_death, log, regions)
         self._control: ControlLoop | None = None
         self._control_starter: threading.Thread | None = None
         self._closer: threading.Thread | None = None

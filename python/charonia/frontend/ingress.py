@@ -2,25 +2,27 @@
 
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import cast
 
-from charonia._wire import InferCall, WireServer
+from charonia._wire import InferCall, InputParts, WireServer
 from charonia.control.versions import parse_version
 from charonia.core.errors import CharoniaError, Code, InvalidArgumentError
 from charonia.core.log import Log, SilentLog
 from charonia.core.protocols import OnDeath, Submitter
-from charonia.core.request import ANY_VERSION, InferRequest
+from charonia.core.request import ANY_VERSION, InferRequest, ReplyChannel
 from charonia.core.tensor import Tensor
 from charonia.engine.engine import ModelDirectory
 from charonia.engine.model import ModelVersion
 from charonia.frontend.classification import ClassifyingChannel
 from charonia.frontend.parameters import NO_OPTIONS, split_parameters
 from charonia.frontend.raw_request import raw_input
-from charonia.frontend.regions import refuse_regions
+from charonia.frontend.region_channel import RegionChannel
+from charonia.frontend.regions import RegionTensors, region_tensors
 from charonia.frontend.request_log import RequestLog
 from charonia.frontend.wire_channel import WireChannel
 from charonia.frontend.wire_flow import WireFlow
+from charonia.memory.regions import Regions
 
 # More than any batch; a take this large is about 1 ms of work, so that stopping stays prompt.
 _TAKE_AT_MOST = 128
@@ -36,6 +38,7 @@ class Ingress:
     Args:
         on_death: told when the thread ends by an exception, which is a bug.
         log: gets a line for each request and each answer when details are asked for.
+        regions: the shared memory that clients have registered; none by default.
     """
 
     def __init__(
@@ -45,8 +48,10 @@ class Ingress:
         directory: ModelDirectory,
         on_death: OnDeath,
         log: Log | None = None,
+        regions: Regions | None = None,
     ) -> None:
         self._wire = wire
+        self._regions = regions or Regions(log or SilentLog())
         self._submitter = submitter
         self._directory = directory
         self._on_death = on_death
@@ -146,16 +151,22 @@ class Ingress:
             tensor = raw_input(self._directory.find(name, version), parts[0][3])
             inputs, signature = {tensor.name: tensor}, 0
         else:
-            refuse_regions(call, name, parts, bool(outputs))
             inputs = {part[0]: Tensor(*part) for part in parts}
             if len(inputs) != len(parts):
                 raise self._duplicate([part[0] for part in parts], name, version)
         options = split_parameters(parameters) if parameters else NO_OPTIONS
+        channel: ReplyChannel = (
+            ClassifyingChannel(self._channel, classes, _labels, _batched) if classes else self._channel
+        )
+        in_regions = self._in_regions(call, name, version, parts, bool(outputs), classes or ())
+        if in_regions is not None:
+            inputs.update(in_regions.inputs)
+            channel = RegionChannel(channel, in_regions)
         request = InferRequest(
             name,
             version,
             inputs,
-            ClassifyingChannel(self._channel, classes, _labels, _batched) if classes else self._channel,
+            channel,
             arrival_ns,
             request_id,
             outputs,
@@ -175,6 +186,21 @@ class Ingress:
         # Its cancellation may have been taken by another thread before the line above: then nobody knew the request.
         request.cancelled = call.is_cancelled
         return request
+
+    def _in_regions(
+        self,
+        call: InferCall,
+        name: str,
+        version: int,
+        parts: Sequence[InputParts],
+        asks_outputs: bool,
+        classes: Collection[str],
+    ) -> RegionTensors | None:
+        try:
+            return region_tensors(call, name, parts, asks_outputs, classes, self._regions)
+        except CharoniaError:
+            self._directory.find(name, version)  # an unknown model is the more helpful answer
+            raise
 
     def _check_defect(self, call: InferCall, name: str, version: int) -> None:
         defect = call.defect

@@ -1,6 +1,9 @@
 import pytest
 
 from charonia.control.handlers import Handlers
+from charonia.control.shared_memory import SharedMemory
+from charonia.core.log import SilentLog
+from charonia.memory.regions import Regions
 from charonia.testing.control import FakeControl
 from charonia.testing.log import kept_log
 from charonia.testing.models import example_directory, example_models
@@ -34,6 +37,11 @@ def models():
 
 
 @pytest.fixture
-def handlers(server, models, control, server_log):
+def regions():
+    return Regions(SilentLog(), allowed=True)
+
+
+@pytest.fixture
+def handlers(server, models, control, server_log, regions):
     directory = example_directory(models)
-    return Handlers.over(server, lambda: directory, control, server_log)
+    return Handlers.over(server, lambda: directory, control, server_log, SharedMemory(regions))

@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from charonia.backends.joining import host_bytes
+from charonia.backends.python.child.arena import LARGE_BYTES
 from charonia.backends.python.child.columns import Packer
 from charonia.core.request import InferRequest
-from charonia.core.tensor import Tensor
+from charonia.core.tensor import Buffer, Tensor
+from charonia.core.unread import UnreadBuffer
 
 
 def requested_of(requests: Sequence[InferRequest]) -> Any:
@@ -89,10 +91,13 @@ def is_on_device(tensor: Tensor) -> bool:
 
 def _column(packer: Packer, name: str, tensors: list[Tensor]) -> Any:
     buffers = [tensor.buffer for tensor in tensors]
-    return packer.column(
-        name,
-        tensors[0].datatype,
-        [tensor.shape for tensor in tensors],
-        [host_bytes(buffer.host()) for buffer in buffers],
-        [buffer.nbytes for buffer in buffers],
-    )
+    sizes = [buffer.nbytes for buffer in buffers]
+    hosts = _sources(buffers) if sizes[0] >= LARGE_BYTES else [host_bytes(buffer.host()) for buffer in buffers]
+    return packer.column(name, tensors[0].datatype, [tensor.shape for tensor in tensors], hosts, sizes)
+
+
+def _sources(buffers: list[Buffer]) -> list[Any]:
+    """Host memory; but where all are large, what was not read yet is left to be read into its place by the arena."""
+    if min(buffer.nbytes for buffer in buffers) < LARGE_BYTES:
+        return [host_bytes(buffer.host()) for buffer in buffers]
+    return [buffer if type(buffer) is UnreadBuffer else host_bytes(buffer.host()) for buffer in buffers]

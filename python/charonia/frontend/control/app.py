@@ -33,7 +33,9 @@ from charonia.frontend.control.http_answers import (
 )
 from charonia.frontend.control.load import dependents_of_body, overrides_of_body
 from charonia.frontend.control.logging import change_of_body, levels_json, settings_json
+from charonia.frontend.control.shared_memory import DRIVER, cuda_json, cuda_order, system_json, system_order
 from charonia.frontend.control.waiting import WaitingCalls
+from charonia.memory.region import CUDA, SYSTEM
 from charonia.observe.exposition import CONTENT_TYPE
 
 if TYPE_CHECKING:
@@ -41,7 +43,6 @@ if TYPE_CHECKING:
 
 _NOT_READY = 400
 _MODEL_FORMS = ("/v2/models/{model}", "/v2/models/{model}/versions/{version}")
-_SHARED_MEMORY = (("system", Feature.SYSTEM_SHARED_MEMORY), ("cuda", Feature.CUDA_SHARED_MEMORY))
 
 ConfigJson = Callable[["ModelConfig"], str]
 """The JSON of a model configuration: `charonia.config.json_form.config_to_json_text`."""
@@ -100,8 +101,8 @@ class ControlApp(RoutedApp):
         for prefix in ("/v2/repository", "/v2/repository/{repository}"):
             routes.append(self._route(f"{prefix}/models/{{model}}/load", POST=self._load))
             routes.append(self._route(f"{prefix}/models/{{model}}/unload", POST=self._unload))
-        for kind, feature in _SHARED_MEMORY:
-            routes += self._shared_memory_routes(f"/v2/{kind}sharedmemory", self._absent(feature))
+        routes += self._shared_memory_routes(SYSTEM, self._system_regions, self._register_system)
+        routes += self._shared_memory_routes(CUDA, self._cuda_regions, self._register_cuda)
         return routes
 
     def _model_routes(self, form: str) -> list[Route]:
@@ -113,13 +114,34 @@ class ControlApp(RoutedApp):
             *[self._route(f"{form}/{name}", POST=_elsewhere) for name in ("infer", "generate", "generate_stream")],
         ]
 
-    def _shared_memory_routes(self, prefix: str, action: Action) -> list[Route]:
-        routes = []
+    def _shared_memory_routes(self, kind: str, status: Action, register: Action) -> list[Route]:
+        async def unregister(ask: Ask) -> Response:
+            self._handlers.shared_memory.unregister(kind, ask["region"])
+            return empty_json_answer()
+
+        routes, prefix = [], f"/v2/{kind}sharedmemory"
         for form in (prefix, f"{prefix}/region/{{region}}"):
-            routes.append(self._route(f"{form}/status", GET=action))
-            routes.append(self._route(f"{form}/register", POST=action))
-            routes.append(self._route(f"{form}/unregister", POST=action))
+            routes.append(self._route(f"{form}/status", GET=status))
+            routes.append(self._route(f"{form}/register", POST=register))
+            routes.append(self._route(f"{form}/unregister", POST=unregister))
         return routes
+
+    async def _system_regions(self, ask: Ask) -> Response:
+        return json_answer(system_json(self._handlers.shared_memory.system(ask["region"])))
+
+    async def _cuda_regions(self, ask: Ask) -> Response:
+        return json_answer(cuda_json(self._handlers.shared_memory.cuda(ask["region"])))
+
+    async def _register_system(self, ask: Ask) -> Response:
+        self._handlers.shared_memory.check_allowed()
+        self._handlers.shared_memory.register_system(ask["region"], *system_order(ask.body))
+        return empty_json_answer()
+
+    async def _register_cuda(self, ask: Ask) -> Response:
+        self._handlers.shared_memory.check_allowed()
+        name, order = ask["region"], cuda_order(ask.body)
+        await self._waiting.run(DRIVER, lambda: self._handlers.shared_memory.register_cuda(name, *order))
+        return empty_json_answer()
 
     def _route(self, path: str, **actions: Action) -> Route:
         return Route(path, Endpoint(actions, self._status_of, self._log))

@@ -19,7 +19,9 @@ from charonia.core.text import shown
 from charonia.frontend.control import messages
 from charonia.frontend.control.load import dependents_of_message, overrides_of_message
 from charonia.frontend.control.logging import change_of_message, settings_message
+from charonia.frontend.control.shared_memory import DRIVER, cuda_message, system_message
 from charonia.frontend.control.waiting import WaitingCalls
+from charonia.memory.region import CUDA, SYSTEM
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -110,17 +112,27 @@ class ControlRpc:
             "RepositoryModelLoad": _Method(schema.RepositoryModelLoadRequest.FromString, self._load),
             "RepositoryModelUnload": _Method(schema.RepositoryModelUnloadRequest.FromString, self._unload),
             "LogSettings": _Method(schema.LogSettingsRequest.FromString, self._log_settings),
+            **self._shared_memory(),
+        }
+
+    def _shared_memory(self) -> dict[str, _Method]:
+        return {
+            "SystemSharedMemoryStatus": _Method(schema.SystemSharedMemoryStatusRequest.FromString, self._system),
+            "SystemSharedMemoryRegister": _Method(
+                schema.SystemSharedMemoryRegisterRequest.FromString, self._register_system
+            ),
+            "SystemSharedMemoryUnregister": _Method(
+                schema.SystemSharedMemoryUnregisterRequest.FromString, self._unregister_system
+            ),
+            "CudaSharedMemoryStatus": _Method(schema.CudaSharedMemoryStatusRequest.FromString, self._cuda),
+            "CudaSharedMemoryRegister": _Method(schema.CudaSharedMemoryRegisterRequest.FromString, self._register_cuda),
+            "CudaSharedMemoryUnregister": _Method(
+                schema.CudaSharedMemoryUnregisterRequest.FromString, self._unregister_cuda
+            ),
         }
 
     def _absent(self) -> dict[str, _Method]:
-        system, cuda = self._refusal(Feature.SYSTEM_SHARED_MEMORY), self._refusal(Feature.CUDA_SHARED_MEMORY)
         return {
-            "SystemSharedMemoryStatus": _Method(schema.SystemSharedMemoryStatusRequest.FromString, system),
-            "SystemSharedMemoryRegister": _Method(schema.SystemSharedMemoryRegisterRequest.FromString, system),
-            "SystemSharedMemoryUnregister": _Method(schema.SystemSharedMemoryUnregisterRequest.FromString, system),
-            "CudaSharedMemoryStatus": _Method(schema.CudaSharedMemoryStatusRequest.FromString, cuda),
-            "CudaSharedMemoryRegister": _Method(schema.CudaSharedMemoryRegisterRequest.FromString, cuda),
-            "CudaSharedMemoryUnregister": _Method(schema.CudaSharedMemoryUnregisterRequest.FromString, cuda),
             "TraceSetting": _Method(schema.TraceSettingRequest.FromString, self._trace),
         }
 
@@ -177,14 +189,39 @@ class ControlRpc:
             return settings_message(self._handlers.logging.update(change_of_message(request)))
         return settings_message(self._handlers.logging.settings())
 
+    def _system(self, request: schema.SystemSharedMemoryStatusRequest) -> schema.SystemSharedMemoryStatusResponse:
+        return system_message(self._handlers.shared_memory.system(request.name))
+
+    def _register_system(
+        self, request: schema.SystemSharedMemoryRegisterRequest
+    ) -> schema.SystemSharedMemoryRegisterResponse:
+        self._handlers.shared_memory.register_system(request.name, request.key, request.offset, request.byte_size)
+        return schema.SystemSharedMemoryRegisterResponse()
+
+    def _unregister_system(
+        self, request: schema.SystemSharedMemoryUnregisterRequest
+    ) -> schema.SystemSharedMemoryUnregisterResponse:
+        self._handlers.shared_memory.unregister(SYSTEM, request.name)
+        return schema.SystemSharedMemoryUnregisterResponse()
+
+    def _cuda(self, request: schema.CudaSharedMemoryStatusRequest) -> schema.CudaSharedMemoryStatusResponse:
+        return cuda_message(self._handlers.shared_memory.cuda(request.name))
+
+    async def _register_cuda(
+        self, request: schema.CudaSharedMemoryRegisterRequest
+    ) -> schema.CudaSharedMemoryRegisterResponse:
+        order = (request.name, request.raw_handle, request.device_id, request.byte_size)
+        await self._waiting.run(DRIVER, lambda: self._handlers.shared_memory.register_cuda(*order))
+        return schema.CudaSharedMemoryRegisterResponse()
+
+    def _unregister_cuda(
+        self, request: schema.CudaSharedMemoryUnregisterRequest
+    ) -> schema.CudaSharedMemoryUnregisterResponse:
+        self._handlers.shared_memory.unregister(CUDA, request.name)
+        return schema.CudaSharedMemoryUnregisterResponse()
+
     def _trace(self, request: schema.TraceSettingRequest) -> schema.TraceSettingResponse:
         self._handlers.absent.refuse(Feature.TRACE, request.model_name)
-
-    def _refusal(self, feature: Feature) -> Callable[[object], "Message"]:
-        def refuse(request: object) -> "Message":
-            self._handlers.absent.refuse(feature)
-
-        return refuse
 
 
 def _model_version(request: _Versioned) -> tuple[str, int]:

@@ -326,10 +326,6 @@ def test_load_waits_on_another_thread(ask, control):
     [
         ("GET /v2/trace/setting", "trace"),
         ("POST /v2/models/id/trace/setting", "trace"),
-        ("GET /v2/systemsharedmemory/status", "system shared memory"),
-        ("POST /v2/systemsharedmemory/region/r/register", "system shared memory"),
-        ("POST /v2/cudasharedmemory/unregister", "CUDA shared memory"),
-        ("GET /v2/cudasharedmemory/region/x/status", "CUDA shared memory"),
     ],
 )
 def test_absent_features(ask, line, feature):

@@ -22,7 +22,7 @@ _FIRST_BYTES = 1024 * 1024
 _LARGEST_STEP_BYTES = 256 * 1024 * 1024  # a file doubles up to this step, then grows by it
 _CONTAINER_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 # From this size on, copying each tensor beats joining them first: numpy lets other threads run meanwhile.
-_LARGE_BYTES = 32 * 1024
+LARGE_BYTES = 32 * 1024
 
 
 class Mapping:
@@ -132,16 +132,22 @@ class Arena:
         return sum([size for _, size in list(self._free)])
 
     def place(self, buffers: list[Any], sizes: list[int], total: int) -> int:
-        """Copy the buffers one after another into a new block; its offset. Raises OSError when memory is short."""
+        """Copy the buffers one after another into a new block; its offset. Raises OSError when memory is short.
+
+        What has `read_into` reads itself, from wherever it is, if it has at least LARGE_BYTES.
+        """
         offset = self.allocate(total)
         view = self.region.view
-        if total < _LARGE_BYTES * len(buffers):
+        if total < LARGE_BYTES * len(buffers):
             view[offset : offset + total] = np.frombuffer(b"".join(buffers), np.uint8)
             return offset
         at = offset
         for buffer, size in zip(buffers, sizes):
             if size:
-                view[at : at + size] = np.frombuffer(buffer, np.uint8)
+                if hasattr(buffer, "read_into"):
+                    buffer.read_into(view[at : at + size])
+                else:
+                    view[at : at + size] = np.frombuffer(buffer, np.uint8)
             at += size
         return offset
 

@@ -61,6 +61,19 @@ def close_memory(index: int, address: int) -> None:
         cuda("cuIpcCloseMemHandle", address)
 
 
+def check_available() -> None:
+    """Raises DeviceError: there is no driver, or no GPU for it."""
+    _driver()
+
+
+def extent(index: int, address: int) -> int:
+    """How many bytes the allocation has from the address on."""
+    base, size = _POINTER(), _SIZE()
+    with _context(index) as cuda:
+        cuda("cuMemGetAddressRange_v2", ctypes.byref(base), ctypes.byref(size), address)
+    return base.value + size.value - address
+
+
 def download(index: int, address: int, nbytes: int) -> bytearray:
     copy = bytearray(nbytes)
     with _context(index) as cuda:
