@@ -137,11 +137,11 @@ class ServerOptions:
     backend_config: BackendConfig = field(default_factory=dict)
     no_gpu: str = "error"
 
+    allow_client_shm: bool = False
+
     @classmethod
     def names(cls) -> tuple[str, ...]:
         return tuple(each.name for each in fields(cls))
-    allow_client_shm: bool = False
-
 
     @classmethod
     def of(cls, **settings: Any) -> "ServerOptions":

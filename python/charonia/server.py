@@ -23,9 +23,9 @@ from charonia.engine.inproc import InprocClient
 from charonia.engine.model import ModelVersion
 from charonia.engine.services import ModelServices
 from charonia.logs import open_log
+from charonia.memory.regions import Regions
 from charonia.metering import measures_gpus, open_metrics
 from charonia.observe.log import ServerLog
-from charonia.memory.regions import Regions
 from charonia.observe.metrics_config import parse_metrics_config
 from charonia.options import ServerOptions
 from charonia.repository.calls import ModelCalls
@@ -107,12 +107,12 @@ class Server:
         self._remarks = Remarks(self.log)
         self._operations = ModelOperations(self.lifecycle, self._loader, self.log)
         self._poller: Poller | None = None
+        self._regions = Regions(self.log, options.allow_client_shm)
         self.control = RepositoryControl(
             options.model_control_mode, options.model_repository, self._operations, self.lifecycle
         )
 
     def _loader_parts(self) -> LoaderParts:
-        self._regions = Regions(self.log, options.allow_client_shm)
         options = self.options
         base = self._inspection
         return LoaderParts(
@@ -192,17 +192,18 @@ class Server:
         if not _wants_network(self.options):
             return
         from charonia.control.handlers import Handlers
+        from charonia.control.shared_memory import SharedMemory
         from charonia.frontend.doors import Doors
 
         doors = Doors(
             self.options,
             f"charonia/{__version__}",
             self.engine,
-        from charonia.control.shared_memory import SharedMemory
             self.lifecycle,
             self._on_death,
             self.log,
             self._testing_aids.grpc_answer_delay_s,
+            self._regions,
         )
         doors.open()
         self._doors = doors
@@ -215,7 +216,6 @@ class Server:
             SharedMemory(self._regions),
         )
         doors.serve_control(handlers, self.metrics.text, self._mounts)
-            self._regions,
 
     def load(self) -> StartReport:
         """Load the models of the start, and wait until each has been tried. Logs the tables.
@@ -290,6 +290,7 @@ class Server:
         if self._poller is not None:
             self._poller.join(_POLL_S)
         self.control.close()
+        self._regions.clear()
         if unloaded:
             self._inspection.registry.close()
         else:
@@ -298,7 +299,6 @@ class Server:
 
     @property
     def time_to_stop_s(self) -> float:
-        self._regions.clear()
         """What is left of the exit time-out, which counts from the beginning of the stop."""
         return max(0.0, self._stop_by - monotonic())
 
