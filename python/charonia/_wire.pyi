@@ -63,6 +63,19 @@ class _Settings(TypedDict, total=False):
     """ "none", "low", "medium" or "high"."""
     access_log: str
     """The form of each line: "json", "common", or "" for no lines."""
+    http_tls: tuple[str, str, str | None] | None
+    """Files in PEM: certificate, key, and the roots of the certificates that clients must show; None for clients
+    without one. Looked at again at a handshake, at most once a second."""
+    grpc_tls: tuple[str, str, str | None] | None
+    metrics_tls: tuple[str, str, str | None] | None
+    http_restrictions: Sequence[tuple[Sequence[str], str, str]]
+    """(paths, header, secret): calls of these paths must bring the header, before anything of them is read. A segment
+    `*` is any one, `**` at the end the rest."""
+    grpc_restrictions: Sequence[tuple[Sequence[str], str, str]]
+    """The same by the paths of methods."""
+    http_forward_pattern: str
+    """A regular expression: calls keep the headers in whose names it is found (`forwarded`); "" for none."""
+    grpc_forward_pattern: str
     server_header: str
     file_descriptor_set: bytes
 
@@ -70,7 +83,8 @@ class _Settings(TypedDict, total=False):
 class WireOptions:
     """Everything the wire needs to know, set once. A port of 0 picks a free one; without one that listener is off."""
 
-    def __new__(cls, **settings: Unpack[_Settings]) -> WireOptions: ...
+    def __new__(cls, **settings: Unpack[_Settings]) -> WireOptions:
+        """Raises ValueError for a pattern that can't be read, and for a header that no client can send."""
 
 @final
 class InputTensor:
@@ -171,6 +185,9 @@ class InferCall:
     def sent(self) -> tuple[int, int] | None:
         """Of a watched call: when its (last) answer began to be sent, and when its connection had all of it."""
     @property
+    def forwarded(self) -> list[tuple[str, str]]:
+        """Headers that go with it to the model: as HTTP/1 clients spell them, else in lower case."""
+    @property
     def is_cancelled(self) -> bool: ...
     @property
     def has_room(self) -> bool:
@@ -224,7 +241,14 @@ class HttpCall:
     @property
     def body(self) -> bytes: ...
     @property
-    def client(self) -> tuple[str, int] | None: ...
+    def client(self) -> tuple[str, int] | None:
+        """None over a Unix socket."""
+    @property
+    def secure(self) -> bool:
+        """Whether it came under TLS."""
+    @property
+    def forwarded(self) -> list[tuple[str, str]]:
+        """As `InferCall.forwarded`."""
     @property
     def is_disconnected(self) -> bool: ...
     @property
@@ -276,9 +300,14 @@ class WireServer:
 
     def __new__(cls, options: WireOptions) -> WireServer: ...
     def start(self) -> None:
-        """Bind and listen. Raises OSError naming address and port."""
+        """Read certificates, bind and listen.
+
+        Raises OSError naming address and port, ValueError for an address that is none and for files of TLS that can't
+        be used.
+        """
     @property
-    def http_port(self) -> int | None: ...
+    def http_port(self) -> int | None:
+        """None for a listener that is off, and for a Unix socket."""
     @property
     def grpc_port(self) -> int | None: ...
     @property
@@ -335,4 +364,10 @@ class WireServer:
         """Close the listening sockets; what is connected stays."""
     def shutdown(self, timeout_s: float) -> bool:
         """Wait until replies are flushed, close everything, wake all takers. False if the time ran out."""
+    def publish_load(self, report: tuple[str, str] | None) -> None:
+        """What answers to HTTP inferences say in `endpoint-load-metrics` to requests that ask for it as text or as JSON;
+        None for nothing."""
+    def take_remarks(self, timeout_s: float) -> list[tuple[str, str]]:
+        """("detail", "notice" or "error", a sentence) for the log. Blocks without the GIL until there is something or the
+        time-out; [] then, and after `shutdown`."""
     def counters(self) -> Counters: ...

@@ -110,6 +110,11 @@ impl InferCall {
     }
 
     #[getter]
+    fn forwarded(&self) -> Vec<(String, String)> {
+        self.request().parsed.forwarded.clone()
+    }
+
+    #[getter]
     fn is_cancelled(&self) -> bool {
         self.call.is_cancelled()
     }

@@ -114,6 +114,16 @@ impl HttpCall {
     }
 
     #[getter]
+    fn secure(&self) -> bool {
+        self.call.secure
+    }
+
+    #[getter]
+    fn forwarded(&self) -> Vec<(String, String)> {
+        self.call.forwarded.clone()
+    }
+
+    #[getter]
     fn is_disconnected(&self) -> bool {
         self.call.is_disconnected()
     }

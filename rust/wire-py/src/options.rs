@@ -1,9 +1,14 @@
 //! `WireOptions`: the wire's options from keyword arguments.
 
+use std::path::PathBuf;
+
 use bytes::Bytes;
 use charonia_wire::access;
+use charonia_wire::forward::HeaderPattern;
 use charonia_wire::http::compress::Effort;
 use charonia_wire::options::Options;
+use charonia_wire::restrict::{Restriction, Restrictions};
+use charonia_wire::tls::TlsFiles;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -34,6 +39,13 @@ fn set(options: &mut Options, name: &str, value: &Bound<'_, PyAny>) -> PyResult<
             match name {
                 $($keyword => $place = value.extract()?,)*
                 "access_log" => options.access = access_format(&value.extract::<String>()?)?,
+                "http_tls" => options.http_tls = tls_files(value)?,
+                "grpc_tls" => options.grpc_tls = tls_files(value)?,
+                "metrics_tls" => options.metrics_tls = tls_files(value)?,
+                "http_restrictions" => options.http_restrictions = restrictions(value)?,
+                "grpc_restrictions" => options.grpc_restrictions = restrictions(value)?,
+                "http_forward_pattern" => options.http_forward = header_pattern(value)?,
+                "grpc_forward_pattern" => options.grpc_forward = header_pattern(value)?,
                 "server_header" => options.server_header = value.extract()?,
                 "file_descriptor_set" => options.file_descriptor_set = Bytes::from(value.extract::<Vec<u8>>()?),
                 "grpc_compression_level" => options.grpc_compression = Effort::of_level(&value.extract::<String>()?),
@@ -84,4 +96,29 @@ fn access_format(name: &str) -> PyResult<Option<access::Format>> {
         None if !name.is_empty() => Err(PyValueError::new_err(format!("'{name}' is no format of an access log"))),
         format => Ok(format),
     }
+}
+
+/// From (certificate, key, roots of clients or None), or None.
+fn tls_files(value: &Bound<'_, PyAny>) -> PyResult<Option<TlsFiles>> {
+    let files = value.extract::<Option<(PathBuf, PathBuf, Option<PathBuf>)>>()?;
+    Ok(files.map(|(certificate, key, client_roots)| TlsFiles { certificate, key, client_roots }))
+}
+
+/// From (path patterns, header, secret) each. The error shows no secret.
+fn restrictions(value: &Bound<'_, PyAny>) -> PyResult<Restrictions> {
+    let all = value.extract::<Vec<(Vec<String>, String, String)>>()?;
+    let built = all.into_iter().map(|(paths, header, secret)| {
+        Restriction::new(&paths, &header, &secret)
+            .ok_or_else(|| PyValueError::new_err(format!("'{header}' and its value can't be a header")))
+    });
+    Ok(Restrictions::new(built.collect::<PyResult<_>>()?))
+}
+
+/// "" for none.
+fn header_pattern(value: &Bound<'_, PyAny>) -> PyResult<Option<HeaderPattern>> {
+    let pattern = value.extract::<String>()?;
+    if pattern.is_empty() {
+        return Ok(None);
+    }
+    HeaderPattern::new(&pattern).map(Some).map_err(PyValueError::new_err)
 }

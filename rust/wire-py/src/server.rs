@@ -1,14 +1,18 @@
 //! `WireServer`: takes and replies, and the server's life.
 
+use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
 use charonia_wire::control::ControlCall;
 use charonia_wire::courier::Wakes;
 use charonia_wire::inbox::Item;
+use charonia_wire::load::Report;
 use charonia_wire::reply::Reply;
 use charonia_wire::server::Server;
 use charonia_wire::table::{Entry, Published};
 use charonia_wire::wire::Phase;
+use http::HeaderValue;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyMapping};
 
@@ -39,7 +43,10 @@ impl WireServer {
     }
 
     fn start(&self, py: Python<'_>) -> PyResult<()> {
-        Ok(py.detach(|| self.server.start())?)
+        py.detach(|| self.server.start()).map_err(|error| match error.kind() {
+            ErrorKind::InvalidInput => PyValueError::new_err(error.to_string()),
+            _ => error.into(),
+        })
     }
 
     #[getter]
@@ -150,6 +157,19 @@ impl WireServer {
         let (_, retired) = self.server.wire.inbox.try_take(0);
         drop(retired);
         in_time
+    }
+
+    #[pyo3(signature = (report))]
+    fn publish_load(&self, report: Option<(String, String)>) -> PyResult<()> {
+        let value = |text: String| HeaderValue::try_from(text).map_err(|error| PyValueError::new_err(error.to_string()));
+        let report = report.map(|(text, json)| PyResult::Ok(Report { text: value(text)?, json: value(json)? }));
+        self.server.wire.load.publish(report.transpose()?);
+        Ok(())
+    }
+
+    fn take_remarks(&self, py: Python<'_>, timeout_s: f64) -> Vec<(&'static str, String)> {
+        let remarks = py.detach(|| self.server.wire.remarks.take(duration(timeout_s)));
+        remarks.into_iter().map(|(weight, text)| (weight.name(), text)).collect()
     }
 
     fn counters(&self) -> Counters {

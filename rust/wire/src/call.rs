@@ -11,6 +11,7 @@ use http::HeaderMap;
 use crate::budget::Permit;
 use crate::courier::Wakes;
 use crate::datatype::DataType;
+use crate::forward::Forwarded;
 use crate::inbox::{Inbox, Item};
 use crate::reply::{Failure, Reply, ReplySink};
 use crate::status::Code;
@@ -66,6 +67,8 @@ pub struct ParsedCall {
     pub binary_default: bool,
     /// A raw binary request: one input, whose name, datatype and shape come from the model's config.
     pub raw: bool,
+    /// Headers that go with it to the model, beside its parameters.
+    pub forwarded: Forwarded,
     /// What is wrong with the body, if that shows without the config. The inputs may be incomplete then.
     pub defect: Option<Failure>,
 }

@@ -15,6 +15,7 @@ use tokio::sync::mpsc;
 use crate::backlog::Backlog;
 use crate::budget::Permit;
 use crate::courier::{Courier, Wakes};
+use crate::forward::Forwarded;
 use crate::grpc::stalled::Outbox;
 use crate::reply::Failure;
 use crate::slot::Slot;
@@ -54,6 +55,10 @@ pub struct HttpCall {
     pub headers: HeaderMap,
     pub body: Bytes,
     pub client: Option<SocketAddr>,
+    /// Whether it came under TLS.
+    pub secure: bool,
+    /// Headers that go with it to a model.
+    pub forwarded: Forwarded,
     pub answer: PartSender,
     pub permit: Option<Permit>,
 }

@@ -8,7 +8,7 @@
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{ready, Context, Poll};
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ use tokio::time::{Instant, Sleep};
 
 use crate::connections::Life;
 use crate::frames::{self, Frame, Frames};
+use crate::heads::Heads;
 use crate::options::{KeepAlive, Options};
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -36,6 +37,8 @@ pub struct Guarded<S> {
     patience: Duration,
     rules: Rules,
     language: Language,
+    /// Where the heads of HTTP/1 are kept as they come; for those who asked for it.
+    heads: Option<Arc<Mutex<Heads>>>,
     late: Option<Pin<Box<Sleep>>>,
     farewell: Option<Pin<Box<Sleep>>>,
 }
@@ -192,7 +195,22 @@ impl Http2 {
 impl<S> Guarded<S> {
     pub fn new(stream: S, life: &Arc<Life>, patience: Duration, rules: Rules) -> Self {
         let (life, language) = (Arc::clone(life), Language::Unknown(0));
-        Self { stream, life, patience, rules, language, late: None, farewell: None }
+        Self { stream, life, patience, rules, language, heads: None, late: None, farewell: None }
+    }
+
+    /// Keep the heads of HTTP/1 requests there, if there is a place.
+    #[must_use]
+    pub fn keeping(self, heads: Option<Arc<Mutex<Heads>>>) -> Self {
+        Self { heads, ..self }
+    }
+
+    fn keep_heads(&mut self, bytes: &[u8]) {
+        let Some(heads) = &self.heads else { return };
+        let mut heads = heads.lock().unwrap_or_else(PoisonError::into_inner);
+        match self.language {
+            Language::Http2(_) => heads.give_up(),
+            Language::Unknown(_) | Language::Http1(_) => heads.received(bytes),
+        }
     }
 
     /// Nothing came. An error when that has gone on for too long.
@@ -260,7 +278,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Guarded<S> {
             this.late = None;
         }
         match this.language.received(&buffer.filled()[before..], &this.life, &mut this.rules) {
-            Ok(()) => Poll::Ready(Ok(())),
+            Ok(()) => {
+                this.keep_heads(&buffer.filled()[before..]);
+                Poll::Ready(Ok(()))
+            }
             Err(why) => {
                 buffer.set_filled(before);
                 this.say_farewell(why, context);

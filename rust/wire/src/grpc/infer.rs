@@ -75,13 +75,16 @@ async fn infer(
     let place = link.line.join();
     let asked = coding.filter(|_| received.is_compressed);
     let packing = Packing::of_answer(asked, wire.options.grpc_compression, &headers);
-    let (parsed, permit) = decode::received(received, coding, wire).await?;
+    let (mut parsed, permit) = decode::received(received, coding, wire).await?;
     if let Some(seen) = seen {
         seen.names(&parsed);
     }
     if wire.entry(&parsed).route == 0 {
         // Of a model with sequences, perhaps.
         place.front().await;
+    }
+    if let Some(pattern) = &wire.options.grpc_forward {
+        parsed.forwarded = pattern.of_grpc(&headers);
     }
     let arrival = Arrival { protocol: Protocol::Grpc, begun_ns, arrival_ns, deadline_ns, headers, permit: Some(permit) };
     let slot = Arc::new(Slot::default());

@@ -68,7 +68,13 @@ fn begin(front: Arc<Front>, link: Arc<Link>, request: Request<Incoming>) -> Answ
     if !is_grpc(request.headers()) {
         return Box::pin(std::future::ready(Ok(answer::unsupported_media_type())));
     }
-    if request.uri().path() == "/inference.GRPCInferenceService/ModelInfer" {
+    let path = request.uri().path();
+    if let Some(header) = front.wire.options.grpc_restrictions.missing(path, request.headers()) {
+        // Clients match on this phrase.
+        let message = format!("This protocol is restricted, expecting header '{header}'");
+        return Box::pin(std::future::ready(Ok(answer::failed(&Failure::new(Code::UNAVAILABLE, message)))));
+    }
+    if path == "/inference.GRPCInferenceService/ModelInfer" {
         let (parts, body) = request.into_parts();
         Box::pin(async move {
             let answer = settled(&front, pin!(infer::answer(&front, &link, parts.headers, body))).await;

@@ -113,7 +113,10 @@ impl Stream {
         let in_hand = self.link.in_hand();
         let arrival_ns = monotonic_ns();
         let begun_ns = if wire.stamping.now() > 0 { arrival_ns } else { 0 };
-        let (parsed, permit) = decode::received(received, self.coding, wire).await?;
+        let (mut parsed, permit) = decode::received(received, self.coding, wire).await?;
+        if let Some(pattern) = &wire.options.grpc_forward {
+            parsed.forwarded = pattern.of_grpc(&self.headers);
+        }
         let arrival = Arrival {
             protocol: Protocol::GrpcStream,
             begun_ns,

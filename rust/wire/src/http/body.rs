@@ -73,6 +73,16 @@ pub async fn cover(parsed: &ParsedCall, permit: &mut Option<Permit>) -> Result<(
     Err(over_budget())
 }
 
+/// The answer to a request whose body nobody wants.
+pub async fn refuse<B>(wire: &Wire, headers: &HeaderMap, body: B, answer: Answer) -> Answer
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Display,
+{
+    let limit = Limit { bytes: 0, json_length: None };
+    Reader::new(wire, headers, body, limit).refuse(answer).await
+}
+
 /// How long a body may be: JSON and tensors each as long as the limit.
 #[derive(Clone, Copy)]
 struct Limit {

@@ -29,6 +29,7 @@ pub async fn control(connection: &Connection, mut head: Parts, body: Incoming) -
     if head.headers.remove(CONTENT_ENCODING).is_some() {
         head.headers.insert(CONTENT_LENGTH, HeaderValue::from(bytes.len()));
     }
+    let forwarded = connection.forwarded(&head);
     let key = next_key();
     let outbox = (head.version == Version::HTTP_2).then(|| Arc::clone(&connection.outbox));
     let (answer, mut parts) = answer_channel(key, &connection.wire.control, outbox);
@@ -44,6 +45,8 @@ pub async fn control(connection: &Connection, mut head: Parts, body: Incoming) -
         headers: head.headers,
         body: bytes,
         client: connection.client,
+        secure: connection.secure,
+        forwarded,
         answer,
         permit,
     };

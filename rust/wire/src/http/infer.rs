@@ -44,7 +44,7 @@ async fn submit(connection: &Connection, target: Target, head: Parts, body: Inco
     // What a slow client takes to send its body is not the server's time.
     let arrival_ns = monotonic_ns();
     let json_bytes = json_length.unwrap_or(bytes.len());
-    let parsed = decode(target, bytes, json_length, wire.options.http_request()).await?;
+    let mut parsed = decode(target, bytes, json_length, wire.options.http_request()).await?;
     if json_bytes > compress::OFFLOAD_BYTES {
         // Numbers may be longer than their text, which is forgotten now.
         body::cover(&parsed, &mut permit).await?;
@@ -53,6 +53,7 @@ async fn submit(connection: &Connection, target: Target, head: Parts, body: Inco
         seen.names(&parsed);
     }
     let accepted = compress::accepted(&head.headers);
+    parsed.forwarded = connection.forwarded(&head);
 
     let slot = Arc::new(Slot::default());
     let sink = Box::new(Sink { slot: Arc::clone(&slot), courier: Arc::clone(&connection.courier) });

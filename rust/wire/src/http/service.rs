@@ -5,7 +5,7 @@ use std::future::{poll_fn, Future};
 use std::net::SocketAddr;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 
 use http::header::{CONNECTION, SERVER};
@@ -14,12 +14,14 @@ use http::{HeaderValue, Method, Request, StatusCode, Version};
 
 use super::answer::{self, shown, Answer};
 use super::route::{route, Route};
-use super::{control, health, infer};
+use super::{body, control, health, infer};
 use crate::access::{self, Door, Entry, Incoming};
 use crate::connections::{Life, Whole};
 use crate::control::Listener;
 use crate::courier::Courier;
+use crate::forward::{Forwarded, RawHead};
 use crate::grpc::stalled::Outbox;
+use crate::heads::Heads;
 use crate::in_hand::InHand;
 use crate::status::Code;
 use crate::watch::Witness;
@@ -35,6 +37,10 @@ pub struct Connection {
     pub listener: Listener,
     /// None for a Unix socket.
     pub client: Option<SocketAddr>,
+    /// Whether it is under TLS.
+    pub secure: bool,
+    /// Of HTTP/1 requests, as they were sent, where headers are handed on.
+    pub heads: Option<Arc<Mutex<Heads>>>,
     pub server: HeaderValue,
 }
 
@@ -44,6 +50,18 @@ impl Connection {
             Listener::Http => Door::Http,
             Listener::Metrics => Door::Metrics,
         }
+    }
+
+    /// The head of the request that is handed over now, as it was sent.
+    fn raw_head(&self, version: Version) -> Option<RawHead> {
+        let heads = self.heads.as_ref().filter(|_| version < Version::HTTP_2)?;
+        heads.lock().unwrap_or_else(PoisonError::into_inner).take().map(RawHead)
+    }
+
+    /// The headers of a request that go with it to a model.
+    pub fn forwarded(&self, head: &Parts) -> Forwarded {
+        let pattern = self.wire.options.http_forward.as_ref().filter(|_| self.listener == Listener::Http);
+        pattern.map_or_else(Forwarded::new, |pattern| pattern.of_http(&head.headers, head.extensions.get()))
     }
 
     /// A request has come as a whole: it is worth waiting for, as long as what this gives lives.
@@ -57,9 +75,12 @@ impl Connection {
 /// Not async itself: the request counts as begun when hyper hands it over.
 pub fn serve(
     connection: Arc<Connection>,
-    request: Request<hyper::body::Incoming>,
+    mut request: Request<hyper::body::Incoming>,
 ) -> impl Future<Output = Result<Answer, Infallible>> {
     let unanswered = connection.life.request();
+    if let Some(head) = connection.raw_head(request.version()) {
+        request.extensions_mut().insert(head);
+    }
     async move {
         let (entry, request) =
             access::begin(connection.wire.access.as_ref(), connection.door(), connection.client, request);
@@ -80,12 +101,17 @@ async fn answer(connection: &Connection, request: Request<Incoming>) -> Answer {
     let wire = &connection.wire;
     wire.counters.http_requests.add(1);
     let version = request.version();
+    let load = wire.load.asked(&request);
     let mut answer = guarded(dispatch(connection, request)).await.unwrap_or_else(|| {
         wire.counters.panics.add(1);
         answer::error(Code::INTERNAL, "the server failed to handle this request")
     });
     let headers = answer.headers_mut();
     headers.insert(SERVER, connection.server.clone());
+    if let Some(format) = load {
+        wire.load.tell(format, answer.status(), answer.headers_mut());
+    }
+    let headers = answer.headers_mut();
     if version < Version::HTTP_2 && *wire.phase.borrow() >= Phase::Exiting {
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
     }
@@ -99,6 +125,12 @@ async fn dispatch(connection: &Connection, request: Request<Incoming>) -> Answer
     }
     if connection.listener == Listener::Metrics {
         return control::control(connection, head, body).await;
+    }
+    if let Some(header) = connection.wire.options.http_restrictions.missing(head.uri.path(), &head.headers) {
+        // Clients match on this phrase.
+        let message = format!("This API is restricted, expecting header '{header}'");
+        let refusal = answer::error_with(StatusCode::FORBIDDEN, &message);
+        return body::refuse(&connection.wire, &head.headers, body, refusal).await;
     }
     let table = &connection.wire.table;
     match route(head.uri.path()) {

@@ -1,0 +1,102 @@
+//! Headers that are handed on to models, by a pattern of their names.
+
+use http::{HeaderMap, HeaderName};
+use httparse::{Request, EMPTY_HEADER};
+use regex::bytes::{Regex, RegexBuilder};
+
+/// (name, value); a name may be there several times.
+pub type Forwarded = Vec<(String, String)>;
+
+const MAX_HEADERS: usize = 100;
+
+/// Headers of gRPC itself.
+const OF_GRPC: [&str; 2] = ["te", "content-type"];
+
+/// The head of an HTTP/1 request as it was sent.
+#[derive(Clone)]
+pub struct RawHead(pub Vec<u8>);
+
+/// A pattern found anywhere in a name lets its header pass. Takes a time that is linear in the name's length.
+#[derive(Clone, Debug)]
+pub struct HeaderPattern(Regex);
+
+impl HeaderPattern {
+    /// The error says what is wrong with the pattern.
+    pub fn new(pattern: &str) -> Result<Self, String> {
+        RegexBuilder::new(pattern).unicode(false).build().map(Self).map_err(|error| error.to_string())
+    }
+
+    /// Of an HTTP request: names as in `raw`, in lower case without it.
+    pub fn of_http(&self, headers: &HeaderMap, raw: Option<&RawHead>) -> Forwarded {
+        raw.and_then(|raw| self.of_raw(&raw.0)).unwrap_or_else(|| self.of(headers, |_| true))
+    }
+
+    /// Of a gRPC call: its metadata.
+    pub fn of_grpc(&self, headers: &HeaderMap) -> Forwarded {
+        self.of(headers, |name| !name.as_str().starts_with("grpc-") && !OF_GRPC.contains(&name.as_str()))
+    }
+
+    fn of(&self, headers: &HeaderMap, may: impl Fn(&HeaderName) -> bool) -> Forwarded {
+        let chosen = headers.iter().filter(|(name, _)| self.0.is_match(name.as_str().as_bytes()) && may(name));
+        chosen.map(|(name, value)| (name.as_str().to_owned(), text(value.as_bytes()))).collect()
+    }
+
+    fn of_raw(&self, head: &[u8]) -> Option<Forwarded> {
+        let mut headers = [EMPTY_HEADER; MAX_HEADERS];
+        let mut request = Request::new(&mut headers);
+        request.parse(head).ok()?;
+        let chosen = request.headers.iter().filter(|header| self.0.is_match(header.name.as_bytes()));
+        Some(chosen.map(|header| (header.name.to_owned(), text(header.value.trim_ascii()))).collect())
+    }
+}
+
+/// Bytes that are no UTF-8 as Latin-1, as HTTP has it.
+pub fn text(value: &[u8]) -> String {
+    match std::str::from_utf8(value) {
+        Ok(text) => text.to_owned(),
+        Err(_) => value.iter().copied().map(char::from).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    fn pairs(forwarded: &Forwarded) -> Vec<(&str, &str)> {
+        forwarded.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
+    }
+
+    #[test]
+    fn a_pattern_may_stand_anywhere_in_a_name() {
+        let head = RawHead(b"GET / HTTP/1.1\r\nMY_Header: a\r\nother: b\r\nmy_header:  c \r\n\r\n".to_vec());
+        let forwarded = |pattern| HeaderPattern::new(pattern).unwrap().of_http(&HeaderMap::new(), Some(&head));
+        assert_eq!(pairs(&forwarded("Head")), [("MY_Header", "a")]);
+        assert_eq!(pairs(&forwarded("(?i)^my")), [("MY_Header", "a"), ("my_header", "c")]);
+        assert!(forwarded("^Header$").is_empty());
+    }
+
+    #[test]
+    fn names_are_in_lower_case_where_nothing_else_is_known() {
+        let mut headers = HeaderMap::new();
+        headers.append("x-one", HeaderValue::from_static("1"));
+        headers.append("x-one", HeaderValue::from_bytes(b"\xe9").unwrap());
+        let forwarded = HeaderPattern::new(".*").unwrap().of_http(&headers, None);
+        assert_eq!(pairs(&forwarded), [("x-one", "1"), ("x-one", "é")]);
+    }
+
+    #[test]
+    fn headers_of_grpc_itself_stay_behind() {
+        let names = ["te", "content-type", "grpc-timeout", "user-agent", "mine"];
+        let headers =
+            names.iter().map(|&name| (HeaderName::from_static(name), HeaderValue::from_static("1"))).collect();
+        let forwarded = HeaderPattern::new(".*").unwrap().of_grpc(&headers);
+        assert_eq!(pairs(&forwarded), [("user-agent", "1"), ("mine", "1")]);
+    }
+
+    #[test]
+    fn a_pattern_that_can_not_be_read_says_why() {
+        assert!(HeaderPattern::new("(unclosed").unwrap_err().contains("unclosed group"));
+    }
+}
