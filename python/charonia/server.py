@@ -107,7 +107,7 @@ class Server:
         self._remarks = Remarks(self.log)
         self._operations = ModelOperations(self.lifecycle, self._loader, self.log)
         self._poller: Poller | None = None
-        self._regions = Regions(self.log, options.allow_client_shm)
+        self.regions = Regions(self.log, options.allow_client_shm)
         self.control = RepositoryControl(
             options.model_control_mode, options.model_repository, self._operations, self.lifecycle
         )
@@ -203,7 +203,7 @@ class Server:
             self._on_death,
             self.log,
             self._testing_aids.grpc_answer_delay_s,
-            self._regions,
+            self.regions,
         )
         doors.open()
         self._doors = doors
@@ -213,7 +213,7 @@ class Server:
             lambda: self.models,
             self.control,
             self.log,
-            SharedMemory(self._regions),
+            SharedMemory(self.regions),
         )
         doors.serve_control(handlers, self.metrics.text, self._mounts)
 
@@ -290,7 +290,7 @@ class Server:
         if self._poller is not None:
             self._poller.join(_POLL_S)
         self.control.close()
-        self._regions.clear()
+        self.regions.clear()
         if unloaded:
             self._inspection.registry.close()
         else:

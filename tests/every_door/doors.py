@@ -160,12 +160,16 @@ class Grpc(Network):
 
 def open_door(name, server):
     """The door called `name`."""
+    from tests.every_door.region_doors import GrpcRegions, HttpRegions  # they are made of those above
+
     return {
         "http-json": lambda: Http(server, binary=False),
         "http-binary": lambda: Http(server, binary=True),
         "grpc": lambda: Grpc(server),
         "in-process": lambda: InProcess(server),
+        "http-regions": lambda: HttpRegions(server),
+        "grpc-regions": lambda: GrpcRegions(server),
     }[name]()
 
 
-DOORS = ("http-json", "http-binary", "grpc", "in-process")
+DOORS = ("http-json", "http-binary", "grpc", "in-process", "http-regions", "grpc-regions")

@@ -142,7 +142,7 @@ def test_surplus_bytes_never_reach_the_neighbour_in_the_batch(gated, wrong):
     assert served.batch_statistics() == {2: 1}
 
 
-def test_tensors_in_shared_memory_are_refused_while_no_region_can_be_registered(server):
+def test_tensors_in_regions_that_nobody_registered_are_refused(server):
     """Never an empty tensor in the batch, never an answer that the client looks for elsewhere."""
     http, messages = RawHttp(server), RawGrpc(server)
     region = {"shared_memory_region": "mine", "shared_memory_byte_size": 4}
@@ -155,6 +155,7 @@ def test_tensors_in_shared_memory_are_refused_while_no_region_can_be_registered(
     asked = infer_pb2.ModelInferRequest(model_name="free")
     tensor = asked.inputs.add(name="INPUT0", datatype="FP32", shape=[1])
     tensor.parameters["shared_memory_region"].string_param = "mine"
+    tensor.parameters["shared_memory_byte_size"].int64_param = 4
     with pytest.raises(grpc.RpcError) as refused:
         messages.infer(asked)
     assert refused.value.code() == grpc.StatusCode.NOT_FOUND
