@@ -21,7 +21,7 @@ class ExecutingBatch:
         log: told of failures of the model's own code.
 
     Attributes:
-        compute_ns: how long it took until the last answers that were counted.
+        started_ns: when its execution began; compute_ns: how long it took until the last answers that were counted.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class ExecutingBatch:
         self._statistics = statistics
         self._clock = clock
         self._log = log
-        self._compute_start_ns = clock.now_ns()
+        self.started_ns = clock.now_ns()
         self._input_end_ns = 0
         self._output_start_ns = 0
         self._counted = False
@@ -130,12 +130,12 @@ class ExecutingBatch:
 
     def _count(self, statistics: ModelStatistics, replies: Sequence[Reply]) -> None:
         end_ns = self._clock.now_ns()
-        start_ns = self._compute_start_ns
+        start_ns = self.started_ns
         stamps = Stamps(start_ns, self._input_end_ns or start_ns, self._output_start_ns or end_ns, end_ns)
         self.compute_ns = end_ns - start_ns
         final = [reply for reply in replies if reply.final]
         for reply in final:
-            if reply.request.ancestors:
+            if reply.request.ancestors or reply.request.trace is not None:
                 reply.timing = stamps
         if not self._counted:
             self._counted = True

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+from charonia.config.batching_strategy import check_batching_strategy
+from charonia.config.latency_target import check_latency_target
 from charonia.config.report import Report
 from charonia.config.schema import DataType, ModelConfig, ModelQueuePolicy, ModelSequenceBatching
 
@@ -26,6 +28,8 @@ def check_batching(config: ModelConfig, report: Report, *, is_complete: bool) ->
             report.warn("dynamic_batching", message, "set max_batch_size, or remove dynamic_batching")
     if config.HasField("sequence_batching"):
         _check_sequences(config.sequence_batching, limit, report)
+    check_latency_target(config, report, is_complete=is_complete)
+    check_batching_strategy(config, report)
 
 
 def _check_preferred(sizes: Sequence[int], where: str, limit: int | None, report: Report) -> None:

@@ -89,13 +89,13 @@ def _place(path: Path, lines: Sequence[str], line: int, column: int) -> Place:
 
 def model_class(source: Source) -> ast.ClassDef | None:
     """The class, when it is written in this very file."""
-    return next((each for each in _classes(source) if each.name == CLASS_NAME), None)
+    return next((each for each in classes_of(source) if each.name == CLASS_NAME), None)
 
 
 def has_auto_complete(source: Source) -> bool:
     """Whether the model may fill in its own configuration; True also when that can't be seen here."""
     found = model_class(source)
-    return found is None or _inherits(found) or AUTO_COMPLETE in ast.dump(found)
+    return found is None or inherits(found) or AUTO_COMPLETE in ast.dump(found)
 
 
 def check_class(source: Source) -> Iterator[Finding]:
@@ -105,8 +105,8 @@ def check_class(source: Source) -> Iterator[Finding]:
         if not _comes_from_elsewhere(source):
             yield replace(_without_class(source), cause=_NO_CLASS)
         return
-    methods = _methods(found)
-    if not _inherits(found):
+    methods = methods_of(found)
+    if not inherits(found):
         yield from _without_execute(source, found, methods)
     for name, method in methods.items():
         if name in _METHODS and isinstance(method, Function):
@@ -118,7 +118,7 @@ def check_class(source: Source) -> Iterator[Finding]:
 def check_answers(source: Source, *, decoupled: bool) -> Iterator[Finding]:
     """An `execute` that answers in no way, or in one that a model of its kind has not."""
     found = model_class(source)
-    execute = _methods(found).get("execute") if found else None
+    execute = methods_of(found).get("execute") if found else None
     if not isinstance(execute, Function):
         return
     if not decoupled:
@@ -139,12 +139,12 @@ def never_callable(source: Source) -> Iterator[Finding]:
     """An `execute` that can't be called: the model would load, and fail every request."""
     found = model_class(source)
     # A decorator or a metaclass may make another method of it.
-    execute = _methods(found).get("execute") if found and not (found.decorator_list or found.keywords) else None
+    execute = methods_of(found).get("execute") if found and not (found.decorator_list or found.keywords) else None
     if isinstance(execute, Function):
         yield from _arguments(source, execute)
 
 
-def _classes(source: Source) -> list[ast.ClassDef]:
+def classes_of(source: Source) -> list[ast.ClassDef]:
     """Those of the module, also inside its `if` and `try`."""
     return [node for node in _statements(source.tree.body) if isinstance(node, ast.ClassDef)]
 
@@ -175,10 +175,10 @@ def _comes_from_elsewhere(source: Source) -> bool:
 
 def _without_class(source: Source) -> Finding:
     message = f"the file {_NO_CLASS}"
-    classes = _classes(source)
+    classes = classes_of(source)
     near = get_close_matches(CLASS_NAME.lower(), [each.name.lower() for each in classes], 1, 0.7)
     meant = [each for each in classes if each.name.lower() in near] or [
-        each for each in classes if "execute" in _methods(each)
+        each for each in classes if "execute" in methods_of(each)
     ]
     if meant:
         return source.error(meant[0], f"{message}; it has '{meant[0].name}'", f"name that class {CLASS_NAME}")
@@ -190,11 +190,11 @@ def _without_class(source: Source) -> Finding:
     return file_error(source.path, f"{message}{has}" if source.lines else "the file is empty", _EXAMPLE)
 
 
-def _inherits(found: ast.ClassDef) -> bool:
+def inherits(found: ast.ClassDef) -> bool:
     return bool(found.bases or found.keywords or found.decorator_list)
 
 
-def _methods(found: ast.ClassDef) -> dict[str, ast.stmt]:
+def methods_of(found: ast.ClassDef) -> dict[str, ast.stmt]:
     """What the body of a class defines, by name."""
     methods: dict[str, ast.stmt] = {}
     for node in _statements(found.body):
