@@ -69,8 +69,8 @@ class _Settings(TypedDict, total=False):
     grpc_tls: tuple[str, str, str | None] | None
     metrics_tls: tuple[str, str, str | None] | None
     http_restrictions: Sequence[tuple[Sequence[str], str, str]]
-    """(paths, header, secret): calls of these paths must bring the header, before anything of them is read. A segment
-    `*` is any one, `**` at the end the rest."""
+    """(paths, header, secret): calls of these paths must bring the header, or they are refused before anything else of
+    them is read; "" for none. A segment `*` is any one, `**` at the end the rest. The first that has a path decides."""
     grpc_restrictions: Sequence[tuple[Sequence[str], str, str]]
     """The same by the paths of methods."""
     http_forward_pattern: str
@@ -183,7 +183,8 @@ class InferCall:
         """Have `take` give its key once its connection is done with it. False when that is so already."""
     @property
     def sent(self) -> tuple[int, int] | None:
-        """Of a watched call: when its (last) answer began to be sent, and when its connection had all of it."""
+        """Of a watched call, once its connection is done with it: when its (last) answer began to be sent, and when the
+        connection had all of it; (0, 0) where none was sent."""
     @property
     def forwarded(self) -> list[tuple[str, str]]:
         """Headers that go with it to the model: as HTTP/1 clients spell them, else in lower case."""

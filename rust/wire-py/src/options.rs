@@ -7,7 +7,7 @@ use charonia_wire::access;
 use charonia_wire::forward::HeaderPattern;
 use charonia_wire::http::compress::Effort;
 use charonia_wire::options::Options;
-use charonia_wire::restrict::{Restriction, Restrictions};
+use charonia_wire::restrict::{PathClass, Restrictions};
 use charonia_wire::tls::TlsFiles;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -104,11 +104,12 @@ fn tls_files(value: &Bound<'_, PyAny>) -> PyResult<Option<TlsFiles>> {
     Ok(files.map(|(certificate, key, client_roots)| TlsFiles { certificate, key, client_roots }))
 }
 
-/// From (path patterns, header, secret) each. The error shows no secret.
+/// From (path patterns, header, secret) each, or (path patterns, "", ""). The error shows no secret.
 fn restrictions(value: &Bound<'_, PyAny>) -> PyResult<Restrictions> {
     let all = value.extract::<Vec<(Vec<String>, String, String)>>()?;
     let built = all.into_iter().map(|(paths, header, secret)| {
-        Restriction::new(&paths, &header, &secret)
+        let key = (!header.is_empty()).then_some((header.as_str(), secret.as_str()));
+        PathClass::new(&paths, key)
             .ok_or_else(|| PyValueError::new_err(format!("'{header}' and its value can't be a header")))
     });
     Ok(Restrictions::new(built.collect::<PyResult<_>>()?))

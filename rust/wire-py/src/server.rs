@@ -161,7 +161,8 @@ impl WireServer {
 
     #[pyo3(signature = (report))]
     fn publish_load(&self, report: Option<(String, String)>) -> PyResult<()> {
-        let value = |text: String| HeaderValue::try_from(text).map_err(|error| PyValueError::new_err(error.to_string()));
+        let value =
+            |text: String| HeaderValue::try_from(text).map_err(|error| PyValueError::new_err(error.to_string()));
         let report = report.map(|(text, json)| PyResult::Ok(Report { text: value(text)?, json: value(json)? }));
         self.server.wire.load.publish(report.transpose()?);
         Ok(())

@@ -1,7 +1,7 @@
 //! Calls that need a secret: which header the paths of a call must bring, as Python compiled it.
 //!
 //! A pattern is a path whose segments stand for themselves, but for `*`, which is any one, and `**` at the end, which is
-//! all that follows, also nothing. Every restriction that has a pattern for a path must be met.
+//! all that follows, also nothing. The first class that has a pattern for a path decides; what none has is free.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,33 +12,46 @@ use http::HeaderMap;
 use percent_encoding::percent_decode_str;
 use subtle::ConstantTimeEq;
 
-/// The header that opens some paths.
-pub struct Restriction {
+/// Paths that are open to the same clients.
+pub struct PathClass {
     paths: Vec<Vec<String>>,
+    /// None when they are open to all.
+    key: Option<Key>,
+}
+
+/// The header that opens the paths of a class.
+struct Key {
     /// As it is told to clients.
     header: String,
     name: HeaderName,
     secret: HeaderValue,
 }
 
-impl Restriction {
-    /// None when no client could ever send such a header.
-    pub fn new(paths: &[String], header: &str, secret: &str) -> Option<Self> {
+impl PathClass {
+    /// None when no client could ever send such a header. Without one, `key` is None.
+    pub fn new(paths: &[String], key: Option<(&str, &str)>) -> Option<Self> {
         let segments = |path: &String| path.split('/').map(str::to_owned).collect();
+        let paths = paths.iter().map(segments).collect();
+        let Some((header, secret)) = key else { return Some(Self { paths, key: None }) };
+        Some(Self { paths, key: Some(Key::new(header, secret)?) })
+    }
+
+    fn covers(&self, path: &str) -> bool {
+        self.paths.iter().any(|pattern| matches(pattern, path))
+    }
+}
+
+impl Key {
+    fn new(header: &str, secret: &str) -> Option<Self> {
         Some(Self {
-            paths: paths.iter().map(segments).collect(),
             header: header.to_owned(),
             name: HeaderName::from_bytes(header.as_bytes()).ok()?,
             secret: HeaderValue::from_bytes(secret.as_bytes()).ok().filter(|_| secret.trim() == secret)?,
         })
     }
 
-    fn covers(&self, path: &str) -> bool {
-        self.paths.iter().any(|pattern| matches(pattern, path))
-    }
-
     /// In a time that does not tell how much of a wrong secret is right.
-    fn is_met(&self, headers: &HeaderMap) -> bool {
+    fn opens(&self, headers: &HeaderMap) -> bool {
         let equal = |value: &HeaderValue| value.as_bytes().ct_eq(self.secret.as_bytes());
         headers.get_all(&self.name).iter().map(equal).any(bool::from)
     }
@@ -46,10 +59,10 @@ impl Restriction {
 
 /// All that holds for the calls of one door.
 #[derive(Clone, Default)]
-pub struct Restrictions(Option<Arc<[Restriction]>>);
+pub struct Restrictions(Option<Arc<[PathClass]>>);
 
 impl Restrictions {
-    pub fn new(all: Vec<Restriction>) -> Self {
+    pub fn new(all: Vec<PathClass>) -> Self {
         Self((!all.is_empty()).then(|| all.into()))
     }
 
@@ -62,17 +75,20 @@ impl Restrictions {
 /// Not derived: nobody should print a secret.
 impl fmt::Debug for Restrictions {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = self.0.iter().flat_map(|all| all.iter()).map(|one| &one.header);
+        let names = self.0.iter().flat_map(|all| all.iter()).filter_map(|one| one.key.as_ref()).map(|key| &key.header);
         formatter.debug_list().entries(names).finish()
     }
 }
 
-fn missing<'a>(all: &'a [Restriction], path: &str, headers: &HeaderMap) -> Option<&'a str> {
+fn missing<'a>(all: &'a [PathClass], path: &str, headers: &HeaderMap) -> Option<&'a str> {
     // Who answers may look at the path as it was sent or at what it stands for; neither shall be a way around.
     let decoded =
         path.contains('%').then(|| percent_decode_str(path).decode_utf8_lossy()).unwrap_or(Cow::Borrowed(path));
-    let covers = |one: &&Restriction| one.covers(path) || one.covers(&decoded);
-    all.iter().filter(covers).find(|one| !one.is_met(headers)).map(|one| one.header.as_str())
+    let missing = |path: &str| {
+        let key = all.iter().find(|one| one.covers(path))?.key.as_ref()?;
+        (!key.opens(headers)).then_some(key.header.as_str())
+    };
+    missing(path).or_else(|| missing(&decoded))
 }
 
 fn matches(pattern: &[String], path: &str) -> bool {
@@ -95,7 +111,7 @@ mod tests {
 
     fn restrictions(paths: &[&str]) -> Restrictions {
         let paths: Vec<_> = paths.iter().map(|&path| path.to_owned()).collect();
-        Restrictions::new(vec![Restriction::new(&paths, "X-Key", "open sesame").unwrap()])
+        Restrictions::new(vec![PathClass::new(&paths, Some(("X-Key", "open sesame"))).unwrap()])
     }
 
     fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
@@ -127,6 +143,17 @@ mod tests {
     }
 
     #[test]
+    fn the_first_class_of_a_path_decides() {
+        let class = |path: &str, key| PathClass::new(&[path.to_owned()], key).unwrap();
+        let all = vec![class("/v2/models/stats", None), class("/v2/models/*", Some(("k", "s")))];
+        let known = Restrictions::new(all);
+        assert_eq!(known.missing("/v2/models/stats", &headers(&[])), None);
+        assert_eq!(known.missing("/v2/models/m", &headers(&[])), Some("k"));
+        // Not what it seems to be: an app may look at it either way.
+        assert_eq!(known.missing("/v2/models/%73tats", &headers(&[])), Some("k"));
+    }
+
+    #[test]
     fn percent_signs_are_no_way_around() {
         let known = restrictions(&["/v2/models/*/infer", "/chat/**"]);
         for closed in ["/%63hat", "/chat%2Fa", "/v2/models/a%2Fb/infer", "/v2/models/m/%69nfer", "/v2/models/%ff/infer"]
@@ -138,7 +165,7 @@ mod tests {
     #[test]
     fn what_no_client_can_send_is_refused() {
         for (header, secret) in [("a b", "s"), ("", "s"), ("k", " s"), ("k", "s\t"), ("k", "a\nb"), ("ü", "s")] {
-            assert!(Restriction::new(&[], header, secret).is_none(), "{header:?} {secret:?}");
+            assert!(PathClass::new(&[], Some((header, secret))).is_none(), "{header:?} {secret:?}");
         }
     }
 
