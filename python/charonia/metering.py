@@ -2,8 +2,11 @@
 
 from collections.abc import Callable, Sequence
 
+from charonia.cache.local import LocalCache
+from charonia.cache.store import Store
 from charonia.core.clock import Clock
 from charonia.core.log import Log
+from charonia.observe.cache import CacheMetrics
 from charonia.observe.cpu import CpuMetrics
 from charonia.observe.gpu import open_gpu_metrics
 from charonia.observe.metrics import Metrics, MetricWriter
@@ -20,15 +23,19 @@ def open_metrics(
     ready: Callable[[], bool],
     clock: Clock,
     log: Log,
+    cache: Store | None = None,
 ) -> Metrics:
     """The metrics, ready to be asked.
 
     Args:
         families: `--metrics-config`, read.
         models, ready: as `Metrics` takes them.
+        cache: of the server's responses; only one in this process has families of its own.
     """
     interval_ns = int(options.metrics_interval_ms * 1e6)
     parts: list[MetricWriter] = []
+    if isinstance(cache, LocalCache):
+        parts.append(CacheMetrics(cache.counters))
     if options.allow_metrics and options.allow_cpu_metrics:
         parts.append(CpuMetrics(clock, interval_ns))
     gpus = open_gpu_metrics(gpu_uuids, clock, interval_ns, log) if measures_gpus(options) else None

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from charonia.cache.settings import parse_cache_config
 from charonia.core.errors import InvalidArgumentError, UnsupportedError
 from charonia.observe.metrics_config import parse_metrics_config
 
@@ -68,6 +69,7 @@ class ServerOptions:
         request_memory_limit: bytes of request bodies held at one time; 0 for half of the memory, at most 4 GiB.
         backend_config: see BackendConfig.
         metrics_config: settings of metrics, by "name" or "family,name".
+        cache_config: settings of the response cache, by the cache's name; empty for none.
     """
 
     id: str = "triton"
@@ -135,6 +137,7 @@ class ServerOptions:
 
     backend_directory: str = "/opt/tritonserver/backends"
     backend_config: BackendConfig = field(default_factory=dict)
+    cache_config: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     no_gpu: str = "error"
 
     allow_client_shm: bool = False
@@ -173,6 +176,7 @@ class ServerOptions:
         self._check_load_model()
         self._check_numbers()
         parse_metrics_config(self.metrics_config)
+        parse_cache_config(self.cache_config)
         self._check_ports()
 
     def _check_load_model(self) -> None:

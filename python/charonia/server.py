@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 from charonia import __version__
 from charonia.backends.base import ServerFacts
 from charonia.backends.gpus import visible_gpus
+from charonia.cache.opening import open_store
+from charonia.cache.settings import parse_cache_config
 from charonia.control.metadata import EXTENSIONS, TRITON_VERSION
 from charonia.core.clock import MonotonicClock
 from charonia.core.protocols import Bell
@@ -66,6 +68,7 @@ class Server:
 
     Raises:
         InvalidArgumentError: the log file can't be opened.
+        UnavailableError: the response cache that it is to use can't be reached.
     """
 
     def __init__(self, options: ServerOptions, log: ServerLog | None = None, mounts: "Mounts | None" = None) -> None:
@@ -75,6 +78,7 @@ class Server:
         self.clock = MonotonicClock()
         self._gpus = visible_gpus()
         self._metrics_options = parse_metrics_config(options.metrics_config)
+        self._cache = open_store(parse_cache_config(options.cache_config), self.log)
         self._publishing = threading.Lock()
         self._dead: list[str] = []
         self._loaded = False
@@ -100,6 +104,7 @@ class Server:
             lambda: self.ready,
             self.clock,
             self.log,
+            self._cache,
         )
         self._calls = ModelCalls(lambda: self.control, lambda: self.models)
         self._inspection = InspectionParts.of(options, [gpu.index for gpu in self._gpus], self._facts())
@@ -131,6 +136,7 @@ class Server:
                 {f"gpu:{gpu.index}": gpu.uuid for gpu in self._gpus} if measures_gpus(options) else {},
                 self._exiting,
                 lambda: self.lifecycle.directory,
+                cache=self._cache,
             ),
             self._new_bell,
             lambda: self.models,
@@ -286,6 +292,8 @@ class Server:
         unloaded = self.lifecycle.stop(unloading_s, self.time_to_stop_s)
         flushed = self._doors.close(in_time and unloaded) if self._doors is not None else True
         self.client.close()
+        if self._cache is not None:
+            self._cache.close()
         self._timer.stop()
         if self._poller is not None:
             self._poller.join(_POLL_S)

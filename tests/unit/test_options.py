@@ -179,7 +179,7 @@ def test_repositories_in_clouds_come_later() -> None:
 
 @pytest.mark.parametrize(
     "flag",
-    ["--cache-config=local,size=1", "--rate-limit=execution_count", "--grpc-use-ssl=true", "--trace-level=TENSORS"],
+    ["--rate-limit=execution_count", "--grpc-use-ssl=true", "--trace-level=TENSORS"],
 )
 def test_flags_of_later_versions_refuse_the_start(flag: str) -> None:
     with pytest.raises(UnsupportedError, match="later version"):

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from charonia.cache.settings import BYTE_SIZE
 from charonia.core.errors import InvalidArgumentError
 
 Convert = Callable[[str], Any]
@@ -81,6 +82,11 @@ def setting(value: str) -> tuple[str, str, str]:
     if not equals or not key or not worth or (comma and not name):
         raise InvalidArgumentError(f"expected <name>,<setting>=<value> or <setting>=<value>, got '{value}'")
     return name, key, worth
+
+
+def cache_size(value: str) -> tuple[str, str, str]:
+    """A number of bytes, as the setting of the response cache that it stands for."""
+    return "local", BYTE_SIZE, str(integer(value))
 
 
 def unlike(given: list[str]) -> tuple[str, ...]:

@@ -72,7 +72,8 @@ def _check_response_cache(config: ModelConfig, report: Report) -> None:
     if not config.response_cache.enable:
         return
     remedy = "remove response_cache { enable: true }"
+    refusal = "the response cache does not currently support"
     if config.HasField("sequence_batching"):
-        report.error("response_cache", "the response cache does not serve models with sequence_batching", remedy)
+        report.error("response_cache", f"{refusal} models with sequence_batching", remedy)
     if config.model_transaction_policy.decoupled:
-        report.error("response_cache", "the response cache does not serve decoupled models", remedy)
+        report.error("response_cache", f"{refusal} decoupled models", remedy)

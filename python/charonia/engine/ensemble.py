@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from charonia.backends.base import BackendInstance, InstanceSpec
@@ -34,8 +35,22 @@ class EnsembleVersion(ModelVersion):
         labels: Mapping[str, Sequence[str]],
         services: ModelServices,
         on_closed: Callable[[], None] = lambda: None,
+        cache_identity: bytes | None = None,
     ) -> None:
-        super().__init__(name, version, config, labels, _NoBackend(), (), ConditionBell(), 0, services, on_closed)
+        self._identified: tuple[object, bytes | None] = (None, None)
+        super().__init__(
+            name,
+            version,
+            config,
+            labels,
+            _NoBackend(),
+            (),
+            ConditionBell(),
+            0,
+            services,
+            on_closed,
+            cache_identity=cache_identity,
+        )
 
     def _make_scheduler(self, states: StateStore | None) -> Scheduler:
         services = self._services
@@ -62,6 +77,26 @@ class EnsembleVersion(ModelVersion):
     @property
     def has_sequences(self) -> bool:
         return any(step.has_sequences for step in self._steps().values())
+
+    def cache_identity(self) -> bytes | None:
+        """That of the ensemble itself and those of its steps' models at this moment. None while a step does not serve,
+        or has sequences."""
+        models = self._services.directory()
+        seen, identity = self._identified
+        if seen is not models:
+            identity = self._identity_with(self._steps())
+            self._identified = (models, identity)  # at once, so that another thread sees both or neither
+        return identity
+
+    def _identity_with(self, steps: Mapping[tuple[str, int], StepModel]) -> bytes | None:
+        digest = blake2b(self._cache_identity, digest_size=16)
+        for need in self.needs:
+            step = steps.get(need)
+            identity = None if step is None or step.has_sequences else step.cache_identity()
+            if identity is None:
+                return None
+            digest.update(identity)  # each of one length
+        return digest.digest()
 
     def _steps(self) -> Mapping[tuple[str, int], StepModel]:
         """The models of its steps that serve now."""

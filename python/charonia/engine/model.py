@@ -1,5 +1,6 @@
 """One loaded version of a model: its configuration, its instances, its scheduler, its counters."""
 
+import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING
 from charonia.backends.arranging import OutputArranger
 from charonia.backends.base import BackendModel, InstanceSpec, MortalInstance, SequenceListener
 from charonia.backends.instance import InstanceRunner
+from charonia.cache.stage import CacheStage
 from charonia.config.io import io_specs
 from charonia.core.errors import CharoniaError, InvalidArgumentError, UnavailableError
 from charonia.core.protocols import Bell
@@ -41,6 +43,7 @@ class ModelVersion:
         bell: what idle instances wait at; route: the number under which the wire knows that bell, 0 for none.
         on_closed: called once everything is freed, also when the constructor fails.
         states: what is kept for sequences, None for nothing.
+        cache_identity: see the method of that name; None for one that nothing else has.
 
     Raises (from the constructor, having freed everything):
         CharoniaError: an instance could not be made.
@@ -59,6 +62,7 @@ class ModelVersion:
         services: ModelServices,
         on_closed: Callable[[], None] = lambda: None,
         states: StateStore | None = None,
+        cache_identity: bytes | None = None,
     ) -> None:
         self.name = name
         self.version = version
@@ -86,6 +90,8 @@ class ModelVersion:
         self.scheduler = self._make_scheduler(states)
         keeps_order = config.dynamic_batching.preserve_ordering
         self._order = ReplyOrder() if keeps_order else None
+        self._cache_identity = cache_identity or secrets.token_bytes(16)
+        self._cache = self._make_cache()
         try:
             self.instances: Sequence[InstanceRunner] = self.make_instances(specs)
         except BaseException:
@@ -105,6 +111,30 @@ class ModelVersion:
             services.aids,
             states=states,
         )
+
+    def _make_cache(self) -> CacheStage | None:
+        services = self._services
+        if services.cache is None or not self.config.response_cache.enable:
+            return None
+        return CacheStage(
+            services.cache,
+            self.cache_identity,
+            self.scheduler.enqueue,
+            self._count_refusal,
+            self.statistics,
+            services.clock,
+            services.errands,
+            services.log,
+        )
+
+    def cache_identity(self) -> bytes | None:
+        """What responses are cached under: another model, version, configuration or file has another one. None while
+        they can't be cached."""
+        return self._cache_identity
+
+    def renew_cache_identity(self) -> None:
+        """What it was made of is not known: nothing else has its identity from now on. Before `start`."""
+        self._cache_identity = secrets.token_bytes(16)
 
     @property
     def route(self) -> int:
@@ -250,13 +280,20 @@ class ModelVersion:
         Raises:
             RetiredError: all requests are as they were.
         """
+        cache = self._cache
         if not isinstance(self.scheduler, QueuedScheduler) or self._order is not None:
+            return False
+        if cache is not None and not cache.is_local:
             return False
         with self._lock:
             if self._retired:
                 raise self._retired_error()
             self._in_flight += len(requests)
         accepted = [request for request in requests if self._admit(request)]
+        if cache is not None:
+            accepted = cache.expect_missing(accepted)
+            if not accepted:
+                return True
         runner = next((runner for runner in self.instances if runner.borrow(waits)), None)
         batch: Sequence[InferRequest] = ()
         try:
@@ -285,7 +322,11 @@ class ModelVersion:
         return RetiredError(f"model '{self.name}' version {self.version} is being unloaded")
 
     def _enqueue(self, request: InferRequest) -> None:
-        if self._order is None:
+        if self._cache is not None:
+            if self._order is not None:  # before the lookup: what is found takes less time than what is not
+                self._order.enter(request)
+            self._cache.enter(request)
+        elif self._order is None:
             self.scheduler.enqueue(request)
         else:
             self._order.enqueue(request, self.scheduler.enqueue)

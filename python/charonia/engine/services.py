@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from charonia.cache.store import Store
 from charonia.core.clock import Clock
 from charonia.core.log import Log, SilentLog
 from charonia.core.protocols import OnDeath, Submitter
@@ -25,6 +26,7 @@ class ModelServices:
         stopping: set once the server stops; what takes long looks at it.
         directory: gives the models that serve now, for those that are made of others.
         errands: where threads do what they have taken upon them for other models.
+        cache: where responses of models with response_cache are kept; None for nowhere.
     """
 
     clock: Clock
@@ -38,3 +40,4 @@ class ModelServices:
     stopping: threading.Event = field(default_factory=threading.Event)
     directory: Callable[[], StepModels] = NoModels
     errands: Errands = field(default_factory=Errands)
+    cache: Store | None = None

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from charonia.core.clock import Clock
-from charonia.observe import cpu, gpu, model_metrics
+from charonia.observe import cache, cpu, gpu, model_metrics
 from charonia.observe.custom_metrics import CustomMetrics
 from charonia.observe.exposition import Exposition
 from charonia.observe.metrics_config import MetricsOptions
@@ -12,7 +12,7 @@ from charonia.observe.model_metrics import MeasuredModel, write_models
 
 PINNED_NAMES = ("nv_pinned_memory_pool_total_bytes", "nv_pinned_memory_pool_used_bytes")
 READY_NAME = "charonia_server_ready"
-OWN_NAMES = frozenset((READY_NAME, *model_metrics.NAMES, *cpu.NAMES, *gpu.NAMES, *PINNED_NAMES))
+OWN_NAMES = frozenset((READY_NAME, *model_metrics.NAMES, *cache.NAMES, *cpu.NAMES, *gpu.NAMES, *PINNED_NAMES))
 """The families of the server itself; models can't define others under these names."""
 
 

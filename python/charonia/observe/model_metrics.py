@@ -59,13 +59,28 @@ SUMMARIES = (
     ("nv_inference_compute_infer_summary_us", "Microseconds spent running the model, of successful requests"),
     ("nv_inference_compute_output_summary_us", "Microseconds spent splitting outputs, of successful requests"),
 )
+CACHE_COUNTS = (
+    ("nv_cache_num_hits_per_model", "Requests that the response cache answered"),
+    ("nv_cache_num_misses_per_model", "Requests that were executed because the response cache had no answer"),
+    ("nv_cache_hit_duration_per_model", "Microseconds spent on answering requests out of the response cache"),
+    ("nv_cache_miss_duration_per_model", "Microseconds spent on looking up in vain and on keeping the responses"),
+)
+CACHE_SUMMARIES = (
+    ("nv_cache_hit_summary_per_model", "Microseconds spent on answering a request out of the response cache"),
+    ("nv_cache_miss_summary_per_model", "Microseconds spent on looking up in vain and on keeping the response"),
+)
 FAILURES = ("nv_inference_request_failure", "Requests answered with an error, by the reason of the failure")
 PENDING = ("nv_inference_pending_request_count", "Requests waiting for execution now")
+DELAY = (
+    "charonia_batch_delay_us",
+    "Microseconds that a request waits for others at most, chosen by its latency target",
+)
 LOAD = ("nv_model_load_duration_secs", "Seconds that loading the model version took")
 FIRST_RESPONSE = (FIRST_RESPONSE_NAME, "Milliseconds from arrival to the first response, errors too")
 LATENCY = ("charonia_request_latency_seconds", "Latency of successful requests: waiting, computing, and in all")
 
-NAMES = tuple(name for name, _ in (*COUNTS, *DURATIONS, *SUMMARIES, FAILURES, PENDING, LOAD, FIRST_RESPONSE, LATENCY))
+_FAMILIES = (*COUNTS, *DURATIONS, *CACHE_COUNTS, *SUMMARIES, *CACHE_SUMMARIES)
+NAMES = tuple(name for name, _ in (*_FAMILIES, FAILURES, PENDING, LOAD, FIRST_RESPONSE, LATENCY))
 
 
 class _Summary(NamedTuple):
@@ -85,14 +100,19 @@ class _Buckets(NamedTuple):
 
 
 class _Reading(NamedTuple):
-    """The numbers of one model version (on one GPU) at one moment, in the order of the tables above."""
+    """The numbers of one model version (on one GPU) at one moment, in the order of the tables above.
+
+    `cache` and `cache_summaries` are None for models without a response cache.
+    """
 
     labels: str
     common: Mapping[str, str]
     counts: tuple[int, ...]
     durations_us: tuple[int, ...]
+    cache: tuple[int, ...] | None
     failures: dict[str, int]
     summaries: tuple[_Summary, ...]
+    cache_summaries: tuple[_Summary, ...] | None
     first_response: _Buckets | None
     phases: tuple[tuple[str, _Buckets], ...]
 
@@ -102,13 +122,16 @@ def write_models(out: Exposition, models: Sequence[MeasuredModel], options: Metr
     readings: list[_Reading] = []
     for model in models:
         common = _labels(model)
-        readings.append(_read(model.statistics, common, options, now_ns))
-        for uuid, counted in sorted(model.gpu_statistics.items()):
-            readings.append(_read(counted, {**common, "gpu_uuid": uuid}, options, now_ns))
+        cached = model.config.response_cache.enable
+        readings.append(_read(model.statistics, common, options, now_ns, cached))
+        for uuid, counted in sorted(model.gpu_statistics.items()):  # a cache is in front of all instances
+            readings.append(_read(counted, {**common, "gpu_uuid": uuid}, options, now_ns, cached=False))
     _write_table(out, COUNTS, [(reading.labels, reading.counts) for reading in readings])
     _write_failures(out, readings)
     if options.counter_latencies:
         _write_table(out, DURATIONS, [(reading.labels, reading.durations_us) for reading in readings])
+        of_caches = [(reading.labels, reading.cache) for reading in readings if reading.cache is not None]
+        _write_table(out, CACHE_COUNTS, of_caches)
     _write_gauges(out, models)
     _write_summaries(out, readings, options.quantiles)
     _write_first_responses(out, readings)
@@ -146,9 +169,14 @@ def _write_summaries(out: Exposition, readings: Sequence[_Reading], quantiles: S
     for at, (name, text) in enumerate(SUMMARIES):
         out.family(name, "summary", text)
         for reading in readings:
-            if reading.summaries:
-                summary = reading.summaries[at]
-                out.summary(name, reading.labels, quantiles, *summary)
+            # As in Triton: of a model with a cache there is none of whole requests, which are of two kinds.
+            if reading.summaries and not (at == 0 and reading.cache is not None):
+                out.summary(name, reading.labels, quantiles, *reading.summaries[at])
+    for at, (name, text) in enumerate(CACHE_SUMMARIES):
+        out.family(name, "summary", text)
+        for reading in readings:
+            if reading.cache_summaries:
+                out.summary(name, reading.labels, quantiles, *reading.cache_summaries[at])
 
 
 def _write_first_responses(out: Exposition, readings: Sequence[_Reading]) -> None:
@@ -177,7 +205,9 @@ def _tag_label(key: str) -> str:
     return f"_{_NOT_IN_LABELS.sub('_', key).lstrip('_')}"
 
 
-def _read(counted: ModelStatistics, common: Mapping[str, str], options: MetricsOptions, now_ns: int) -> _Reading:
+def _read(
+    counted: ModelStatistics, common: Mapping[str, str], options: MetricsOptions, now_ns: int, cached: bool
+) -> _Reading:
     with counted.lock:
         durations = (
             counted.success,
@@ -191,8 +221,10 @@ def _read(counted: ModelStatistics, common: Mapping[str, str], options: MetricsO
             common,
             (counted.success.count, counted.inference_count, counted.execution_count),
             tuple(duration.ns // 1000 for duration in durations),
+            _cache_counts(counted) if cached else None,
             dict(counted.failures),
             _summaries(counted, options.quantiles, now_ns),
+            _cache_summaries(counted, options.quantiles, now_ns) if cached else None,
             _first_response(counted),
             (
                 ("queue", _phase(counted.queue_latency)),
@@ -206,6 +238,17 @@ def _summaries(counted: ModelStatistics, quantiles: Sequence[float], now_ns: int
     if counted.summaries is None:
         return ()
     return tuple(_Summary(each.read(quantiles, now_ns), each.count, each.total) for each in counted.summaries.all)
+
+
+def _cache_counts(counted: ModelStatistics) -> tuple[int, ...]:
+    hit, miss = counted.cache_hit, counted.cache_miss
+    return hit.count, miss.count, hit.ns // 1000, miss.ns // 1000
+
+
+def _cache_summaries(counted: ModelStatistics, quantiles: Sequence[float], now_ns: int) -> tuple[_Summary, ...]:
+    if counted.summaries is None:
+        return ()
+    return tuple(_Summary(each.read(quantiles, now_ns), each.count, each.total) for each in counted.summaries.of_cache)
 
 
 def _first_response(counted: ModelStatistics) -> _Buckets | None:

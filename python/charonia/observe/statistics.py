@@ -161,6 +161,29 @@ class ModelStatistics:
         if self.summaries is not None:
             self.summaries.record(stamps, [reply.request for reply in replies if reply.error is None])
 
+    def record_cache_hit(self, request: InferRequest, start_ns: int, end_ns: int) -> None:
+        """A request was answered by the response cache, which took from `start_ns` to `end_ns`: no inference counts."""
+        total_ns, lookup_ns = end_ns - request.arrival_ns, end_ns - start_ns
+        with self.lock:
+            self.success.add(1, total_ns)
+            self.queue.add(1, 0)
+            self.cache_hit.add(1, lookup_ns)
+            self.queue_latency.observe(0)
+            self.total_latency.observe(total_ns)
+            if self.summaries is not None:
+                self.summaries.record_hit(lookup_ns, end_ns)
+            if self.first_responses is not None:
+                self.first_responses.observe(total_ns)
+
+    def record_cache_miss(self, lookup_ns: int, insertion_ns: int, now_ns: int) -> None:
+        """The response to a request that has been counted was given to the response cache. The request took so much
+        longer."""
+        with self.lock:
+            self.success.ns += insertion_ns
+            self.cache_miss.add(1, lookup_ns + insertion_ns)
+            if self.summaries is not None:
+                self.summaries.record_miss(lookup_ns + insertion_ns, now_ns)
+
     def record_failure(self, request: InferRequest, reason: str, now_ns: int) -> None:
         """A request that the queue accepted or refused ended before it was executed."""
         with self.lock:

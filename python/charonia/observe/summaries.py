@@ -59,9 +59,9 @@ class SlidingQuantiles:
 
 
 class LatencySummaries:
-    """The five summaries of one model version, in microseconds. Used under the lock of its statistics."""
+    """The summaries of one model version, in microseconds. Used under the lock of its statistics."""
 
-    __slots__ = ("compute_infer", "compute_input", "compute_output", "queue", "request")
+    __slots__ = ("cache_hit", "cache_miss", "compute_infer", "compute_input", "compute_output", "queue", "request")
 
     def __init__(self) -> None:
         self.request = SlidingQuantiles()
@@ -69,11 +69,27 @@ class LatencySummaries:
         self.compute_input = SlidingQuantiles()
         self.compute_infer = SlidingQuantiles()
         self.compute_output = SlidingQuantiles()
+        self.cache_hit = SlidingQuantiles()
+        self.cache_miss = SlidingQuantiles()
 
     @property
     def all(self) -> tuple[SlidingQuantiles, ...]:
         """In the order of `model_metrics.SUMMARIES`."""
         return self.request, self.queue, self.compute_input, self.compute_infer, self.compute_output
+
+    @property
+    def of_cache(self) -> tuple[SlidingQuantiles, ...]:
+        """In the order of `model_metrics.CACHE_SUMMARIES`."""
+        return self.cache_hit, self.cache_miss
+
+    def record_hit(self, lookup_ns: int, now_ns: int) -> None:
+        """The response cache answered a request."""
+        self.queue.add(0, 1, now_ns)
+        self.cache_hit.add(lookup_ns // 1000, 1, now_ns)
+
+    def record_miss(self, duration_ns: int, now_ns: int) -> None:
+        """The response cache had nothing for a request, and got its response."""
+        self.cache_miss.add(duration_ns // 1000, 1, now_ns)
 
     def record(self, stamps: Stamps, requests: Sequence[InferRequest]) -> None:
         """These requests of one batch succeeded."""

@@ -8,6 +8,7 @@ from charonia.config.model_config import LoadedConfig, finish_config
 from charonia.core.errors import CharoniaError
 from charonia.engine.ensemble import EnsembleVersion
 from charonia.engine.model import ModelVersion
+from charonia.repository.identity import IdentifiedModel
 from charonia.repository.model_load import ModelLoad
 from charonia.repository.plans import Change
 from charonia.repository.steps import fitted, labels_of
@@ -58,4 +59,7 @@ class EnsembleLoad(ModelLoad):
     def _ensemble(self, version: int, config: "ModelConfig") -> ModelVersion:
         labels = labels_of(config, self.model.path, self.parts.models())
         services, held = self.parts.services, self._hold_folder()
-        return EnsembleVersion(self.model.name, version, config, labels, services, held)
+        self._tell_missing_cache(config)
+        is_shared = services.cache is not None and services.cache.is_shared
+        identity = IdentifiedModel(self.model.name, version, config).identity if is_shared else None
+        return EnsembleVersion(self.model.name, version, config, labels, services, held, identity)

@@ -30,11 +30,21 @@ class Fingerprint:
 
     def _part_for(self, version: int) -> dict[str, bytes]:
         """The version's folder, and what every version may use: labels, data for the warm-up, modules."""
-        return {
-            name: digest
-            for name, digest in self.parts.items()
-            if name == str(version) or not (name in _CONFIGS or is_version(name))
-        }
+        return {name: digest for name, digest in self.parts.items() if _is_for(name, version)}
+
+
+def _is_for(name: str, version: int) -> bool:
+    """Whether an entry of the model's folder is for this version, or for all."""
+    return name == str(version) or not (name in _CONFIGS or is_version(name))
+
+
+def files_of_version(model_dir: str | os.PathLike[str], version: int) -> Iterator[tuple[bytes, str]]:
+    """The files that the version may use, each with its name in the folder, in an order that depends on these only."""
+    for entry in _listing(os.fspath(model_dir)):
+        if _is_for(entry.name, version):
+            for inner, path in _walk(entry):
+                if not inner.is_dir():
+                    yield os.fsencode(path), inner.path
 
 
 def fingerprint(model_dir: str | os.PathLike[str]) -> Fingerprint:
@@ -52,24 +62,35 @@ def fingerprint(model_dir: str | os.PathLike[str]) -> Fingerprint:
 
 
 def _lines(top: "os.DirEntry[str]") -> Iterator[bytes]:
-    """A line for each file under `top`, in an order that depends on the names only. Folders may be nested any deep."""
-    visited: set[tuple[int, int]] = set()
-    waiting = [(top, f"/{top.name}")]
-    while waiting:
-        entry, path = waiting.pop()
+    """A line for each file and folder under `top`."""
+    for entry, path in _walk(top):
         try:
             is_folder, found = entry.is_dir(), entry.stat()
         except OSError as error:
             yield _line(path, "unreadable", error.errno)
-            continue
-        if not is_folder:
-            yield _line(path, found.st_size, found.st_mtime_ns)
-            continue
-        yield _line(path, "folder", None)
-        identity = (found.st_dev, found.st_ino)
-        if identity not in visited:
+        else:
+            yield _line(path, "folder", None) if is_folder else _line(path, found.st_size, found.st_mtime_ns)
+
+
+def _walk(top: "os.DirEntry[str]") -> Iterator[tuple["os.DirEntry[str]", str]]:
+    """Everything under `top`, by path, in an order that depends on the names only. Folders may be nested any deep."""
+    visited: set[tuple[int, int]] = set()
+    waiting = [(top, f"/{top.name}")]
+    while waiting:
+        entry, path = waiting.pop()
+        yield entry, path
+        identity = _identity_of_folder(entry)
+        if identity is not None and identity not in visited:
             visited.add(identity)
             waiting += [(inner, f"{path}/{inner.name}") for inner in reversed(_listing(entry.path))]
+
+
+def _identity_of_folder(entry: "os.DirEntry[str]") -> tuple[int, int] | None:
+    try:
+        found = entry.stat() if entry.is_dir() else None
+    except OSError:
+        return None
+    return (found.st_dev, found.st_ino) if found is not None else None
 
 
 def _line(path: str, what: int | str, more: int | None) -> bytes:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from charonia.backends.base import Backend, ModelContext, MortalInstance
 from charonia.backends.instance import InstanceRunner
@@ -20,6 +21,7 @@ from charonia.engine.services import ModelServices
 from charonia.engine.update import InstanceUpdate
 from charonia.repository.calls import ModelCalls
 from charonia.repository.directory import Directory
+from charonia.repository.identity import IdentifiedModel
 from charonia.repository.inspection import (
     InspectionParts,
     ModelReading,
@@ -34,6 +36,9 @@ from charonia.repository.source import ModelSource, change_between, with_new_ins
 from charonia.repository.turns import Turn
 from charonia.scheduling.bell import ConditionBell
 from charonia.scheduling.state import state_store
+
+if TYPE_CHECKING:
+    from charonia.config.schema import ModelConfig
 
 NewBell = Callable[[], tuple[Bell, int]]
 """Gives the bell of one model version, and its route."""
@@ -166,6 +171,8 @@ class ModelLoad:
         labels = read_labels(config, context.model_dir)
         samples = warmup_samples(config, context.model_dir)
         states = state_store(config, context.model_dir)
+        self._tell_missing_cache(config)
+        identified = self._identified(context)
         # The order of a sequence is kept by the one thread that takes what no idle instance takes itself.
         bell, route = (ConditionBell(), 0) if config.HasField("sequence_batching") else parts.new_bell()
         model = ModelVersion(
@@ -180,13 +187,32 @@ class ModelLoad:
             parts.services,
             self._hold_folder(),
             states,
+            cache_identity=identified.identity if identified is not None else None,
         )
         try:
             self._prepare(model, model.instances, samples)
         except BaseException:
             model.stop(_DISCARD_S)
             raise
+        if identified is not None and identified.has_changed():
+            log = parts.facts.log
+            log.info(f"model '{model.name}': its folder has changed while it was loaded: it shares no cached responses")
+            model.renew_cache_identity()
         return model
+
+    def _identified(self, context: ModelContext) -> IdentifiedModel | None:
+        """For the response cache. None where any identity will do, because no other server looks into it."""
+        cache = self.parts.services.cache
+        if cache is None or not cache.is_shared:
+            return None
+        return IdentifiedModel(context.name, context.version, context.config, context.model_dir)
+
+    def _tell_missing_cache(self, config: "ModelConfig") -> None:
+        if config.response_cache.enable and self.parts.services.cache is None:
+            self.parts.facts.log.warning(
+                f"model '{self.model.name}' enables the response cache, and the server has none: every request is "
+                "executed; give --cache-config, or remove response_cache"
+            )
 
     def _prepare(
         self, model: ModelVersion, instances: Sequence[InstanceRunner], samples: Sequence[WarmupSample]

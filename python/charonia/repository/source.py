@@ -71,12 +71,13 @@ def change_between(
     if wanted == known[0]:
         return Change.KEEP
     # Who asks for the configuration, changes the number of instances and sends it back, has sent the completed one.
-    if _model_part(wanted) not in [_model_part(config) for config in known]:
+    if model_part(wanted) not in [model_part(config) for config in known]:
         return Change.LOAD
     return Change.UPDATE
 
 
-def _model_part(config: ModelConfig) -> ModelConfig:
+def model_part(config: ModelConfig) -> ModelConfig:
+    """Of a configuration, what can't change without the model being loaded anew."""
     part = ModelConfig()
     part.CopyFrom(config)
     for field in _NOT_IN_THE_MODEL:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from charonia.backends.registry import BackendRegistry
+from charonia.cache.settings import parse_cache_config
 from charonia.options import ServerOptions
 from charonia.repository.states import IndexEntry
 
@@ -59,7 +60,7 @@ def option_rows(options: ServerOptions, protocol_version: str, extensions: Itera
         ("min_supported_compute_capability", "0.0"),
         ("strict_readiness", str(int(options.strict_readiness))),
         ("exit_timeout", str(options.exit_timeout_secs)),
-        ("cache_enabled", "0"),
+        ("cache_enabled", str(int(parse_cache_config(options.cache_config) is not None))),
         ("no_gpu", options.no_gpu),
     ]
 

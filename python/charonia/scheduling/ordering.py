@@ -51,6 +51,13 @@ class ReplyOrder:
                     ticket.final = True
                 raise
 
+    def enter(self, request: InferRequest) -> None:
+        """Give the request its place, whatever becomes of it then: its replies, refusals too, come to its channel."""
+        with self._lock:
+            ticket = _Ticket(self, request.channel)
+            self._tickets.append(ticket)
+        request.channel = ticket
+
     def send(self, ticket: _Ticket, replies: Sequence[Reply]) -> None:
         """Pass on what may go now: refusals at once, the rest when its turn comes.
 

@@ -103,6 +103,14 @@ STARTS: dict[str, str] = {
         "--grpc-max-response-pool-size=16 --cuda-memory-pool-byte-size=0:2147483648 "
         "--pinned-memory-pool-byte-size=268435456 --metrics-interval-ms=2000"
     ),
+    "a cache and pools": (
+        "--model-repository=/models/repo --pinned-memory-pool-byte-size=268435456 "
+        "--cuda-memory-pool-byte-size=0:268435456 --response-cache-byte-size=268435456"
+    ),
+    "a cache": (
+        "--model-repository=/models --http-port=8000 --grpc-port=8001 --metrics-port=8002 "
+        "--cache-config=local,size=134217728 --exit-on-error=false"
+    ),
     "a hospital, without cache": (
         "--model-repository=/models --model-control-mode=explicit --strict-readiness=true --exit-on-error=true "
         "--response-cache-byte-size=0 --allow-metrics=true --metrics-port=8002 --log-format=default --log-verbose=0"
@@ -163,16 +171,6 @@ LATER: dict[str, tuple[str, str]] = {
     "Vertex AI": (
         "--model-control-mode=poll --repository-poll-secs=60 --allow-http=true --allow-vertex-ai=True",
         "--allow-vertex-ai",
-    ),
-    "a cache and pools": (
-        "--model-repository=/models/repo --pinned-memory-pool-byte-size=268435456 "
-        "--cuda-memory-pool-byte-size=0:268435456 --response-cache-byte-size=268435456",
-        "--response-cache-byte-size",
-    ),
-    "a cache": (
-        "--model-repository=/models --http-port=8000 --grpc-port=8001 --metrics-port=8002 "
-        "--cache-config=local,size=134217728 --exit-on-error=false",
-        "--cache-config",
     ),
     "rate limiting": (
         "--model-repository=/models --rate-limit=execution_count --rate-limit-resource=gpu_memory:0:3800",

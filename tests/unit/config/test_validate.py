@@ -40,8 +40,8 @@ BROKEN = [
     ('backend: "tensorflow"', 'c: platform: backend "tensorflow" needs a platform; set platform to "tensorflow_savedmodel" or "tensorflow_graphdef"'),
     ("version_policy { specific { } }", "c:1:18: version_policy asks for specific versions but lists none; write versions: [ 1 ]"),
     ("version_policy { specific { versions: [ 1, -2 ] } }", "c:1:44: there can be no version -2; remove it: versions count from 1"),
-    ("response_cache { enable: true } model_transaction_policy { decoupled: true }", "c:1:1: the response cache does not serve decoupled models; remove response_cache { enable: true }"),
-    ("response_cache { enable: true } sequence_batching { }", "c:1:1: the response cache does not serve models with sequence_batching; remove response_cache { enable: true }"),
+    ("response_cache { enable: true } model_transaction_policy { decoupled: true }", "c:1:1: the response cache does not currently support decoupled models; remove response_cache { enable: true }"),
+    ("response_cache { enable: true } sequence_batching { }", "c:1:1: the response cache does not currently support models with sequence_batching; remove response_cache { enable: true }"),
     ('model_metrics { metric_control { histogram_options { buckets: 1 } } }', 'c:1:17: a metric_control names no metric; write metric_identifier { family: "…" }'),
     ('model_metrics { metric_control { metric_identifier { family: "nv_inference_first_response_histogram_ms" } } }', "c:1:17: a metric_control has no buckets; write histogram_options { buckets: [ 0.1, 1 ] }"),
     # Inputs and outputs

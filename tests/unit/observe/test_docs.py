@@ -3,7 +3,9 @@
 import re
 from pathlib import Path
 
+from charonia.cache.local import LocalCache
 from charonia.config.schema import ModelConfig
+from charonia.observe.cache import CacheMetrics
 from charonia.observe.cpu import CpuMetrics
 from charonia.observe.gpu import Gpu, GpuMetrics
 from charonia.observe.metrics import OWN_NAMES, Metrics
@@ -19,10 +21,19 @@ PAGE = Path(__file__).parents[3] / "docs" / "metrics.md"
 def test_each_family_has_its_row():
     rows = re.findall(r"^\| `(\w+)` \| (counter|gauge|summary|histogram) \|", PAGE.read_text(), re.M)
     options = MetricsOptions(summary_latencies=True, histogram_latencies=True)
-    model = FakeModel("m", statistics=new_statistics(options, ModelConfig()))
+    cached = ModelConfig()
+    cached.response_cache.enable = True
+    models = [
+        FakeModel(name, 1, config, new_statistics(options, config))
+        for name, config in (("m", ModelConfig()), ("c", cached))
+    ]
     clock = ManualClock()
-    parts = (CpuMetrics(clock, 1), GpuMetrics(FakeNvml(), (Gpu("GPU-a", 0, 0),), clock, 1))
-    text = Metrics(lambda: [model], lambda: True, options, clock, parts).text()
+    parts = (
+        CacheMetrics(LocalCache(1).counters),
+        CpuMetrics(clock, 1),
+        GpuMetrics(FakeNvml(), (Gpu("GPU-a", 0, 0),), clock, 1),
+    )
+    text = Metrics(lambda: models, lambda: True, options, clock, parts).text()
     written = re.findall(r"^# TYPE (\w+) (\w+)$", text, re.M)
     assert sorted(rows) == sorted(written)
     assert {name for name, _ in written} == OWN_NAMES

@@ -59,13 +59,16 @@ def check_json(capsys: pytest.CaptureFixture[str]):
     return run
 
 
+WARNED = "max_batch_size: 1 dynamic_batching { max_queue_delay_microseconds: 100 }"
+
+
 def add_good(repository: Path, name: str = "good") -> None:
     onnx_models.save(onnx_models.mlp(), repository, name)
 
 
 def add_warned(repository: Path, name: str = "warned") -> None:
     add_good(repository, name)
-    write_config(repository, name, "response_cache { enable: true }")
+    write_config(repository, name, WARNED)
 
 
 def add_broken(repository: Path, name: str = "broken") -> None:
@@ -133,14 +136,14 @@ def test_warnings_fail_only_when_asked_to(repository, check, strict, code):
     add_warned(repository)
     found, text = check(repository, strict=strict)
     assert found == code
-    assert "warning: response_cache has no effect" in text
+    assert "warning: dynamic_batching joins nothing" in text
     assert "1 model checked: 1 warning" in text
 
 
 def test_what_works_and_costs_is_not_told_of_a_model_that_does_not_work(repository, check):
     add_broken(repository)
     with (repository / "broken" / "config.pbtxt").open("a") as config:
-        config.write("response_cache { enable: true }\n")
+        config.write(f"{WARNED}\n")
     assert "warning" not in check(repository)[1]
 
 

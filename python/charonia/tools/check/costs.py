@@ -87,8 +87,6 @@ def _unserved(reading: ModelReading) -> Iterator[Finding]:
 def _without_effect(config: ModelConfig, notes: _Notes) -> Iterator[Finding]:
     """Sections that are read and checked, and do nothing in this version."""
     here = "has no effect in this version of Charonia"
-    if config.response_cache.enable:
-        yield notes.warn("response_cache", f"response_cache {here}: every request is executed")
     for index, group in enumerate(config.instance_group):
         if group.HasField("rate_limiter"):
             yield notes.warn(f"instance_group[{index}].rate_limiter", f"rate_limiter {here}: no instance waits for it")
