@@ -9,7 +9,7 @@ from charonia.backends.batch import ExecutingBatch
 from charonia.core.clock import Clock
 from charonia.core.errors import BackendError, CharoniaError, InternalError
 from charonia.core.log import Log
-from charonia.core.protocols import BatchSource, Bell, OnDeath
+from charonia.core.protocols import BatchSource, Bell, MeasuringSource, OnDeath
 from charonia.core.request import InferRequest, refuse
 from charonia.observe.statistics import ModelStatistics
 
@@ -60,6 +60,7 @@ class InstanceRunner:
         self._limit_ns = _QUICK_NS if isinstance(instance, AgileInstance) and instance.any_thread else 0
         self._limit_waiting_ns = _BRIEF_NS if isinstance(instance, AgileInstance) else 0
         self._mortal = instance if isinstance(instance, ReturningInstance) else None
+        self._on_executed = source.on_executed if isinstance(source, MeasuringSource) else None
         self._is_busy = False
         self._usual_ns = _UNKNOWN_NS
         self.driving = threading.Lock()
@@ -142,6 +143,8 @@ class InstanceRunner:
             raise
         self._usual_ns += (batch.compute_ns - self._usual_ns) // 8
         batch.wait_ready()
+        if self._on_executed is not None:
+            self._on_executed(requests, batch.started_ns, self._clock.now_ns())
         self._is_busy = False
 
     def run_batch(self, batch: ExecutingBatch) -> None:

@@ -1,7 +1,7 @@
 """What the parts ask of one another across folders."""
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from charonia.core.overrides import LoadOverrides
 from charonia.core.request import InferRequest
@@ -74,3 +74,19 @@ class BatchSource(Protocol):
                 free while this waits for work: others may drive the instance then.
         """
         ...
+
+
+OnExecuted = Callable[[Sequence[InferRequest], int, int], None]
+"""Told of a batch that was executed: its requests, the start and the end, on the server's clock. From the thread that
+drives the instance."""
+
+
+@runtime_checkable
+class MeasuringSource(BatchSource, Protocol):
+    """A source that may want to know how long its batches took.
+
+    Attributes:
+        on_executed: None where nobody does.
+    """
+
+    on_executed: OnExecuted | None

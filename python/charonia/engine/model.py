@@ -11,6 +11,7 @@ from charonia.backends.base import BackendModel, InstanceSpec, MortalInstance, S
 from charonia.backends.instance import InstanceRunner
 from charonia.cache.stage import CacheStage
 from charonia.config.io import io_specs
+from charonia.core.batching import Strategy
 from charonia.core.errors import CharoniaError, InvalidArgumentError, UnavailableError
 from charonia.core.protocols import Bell
 from charonia.core.readiness import TellsReadiness
@@ -44,6 +45,7 @@ class ModelVersion:
         on_closed: called once everything is freed, also when the constructor fails.
         states: what is kept for sequences, None for nothing.
         cache_identity: see the method of that name; None for one that nothing else has.
+        strategy: the user's word on what may join a batch, None for none; the caller's, until `on_closed` is called.
 
     Raises (from the constructor, having freed everything):
         CharoniaError: an instance could not be made.
@@ -63,6 +65,7 @@ class ModelVersion:
         on_closed: Callable[[], None] = lambda: None,
         states: StateStore | None = None,
         cache_identity: bytes | None = None,
+        strategy: Strategy | None = None,
     ) -> None:
         self.name = name
         self.version = version
@@ -87,6 +90,7 @@ class ModelVersion:
         self._on_closed = on_closed
         self._leaving: list[InstanceRunner] = []  # not among `instances` any more, and not ended yet
         self._bell = bell
+        self._strategy = strategy
         self.scheduler = self._make_scheduler(states)
         keeps_order = config.dynamic_batching.preserve_ordering
         self._order = ReplyOrder() if keeps_order else None
@@ -110,6 +114,8 @@ class ModelVersion:
             self._sequence_ended,
             services.aids,
             states=states,
+            strategy=self._strategy,
+            log=services.log,
         )
 
     def _make_cache(self) -> CacheStage | None:
@@ -239,6 +245,11 @@ class ModelVersion:
     def pending_count(self) -> int:
         """Requests waiting for an instance."""
         return self.scheduler.pending_count
+
+    @property
+    def batch_delay_us(self) -> float | None:
+        """How long a request waits for others now, where a latency target decides that; else None."""
+        return self.scheduler.batch_delay_us if isinstance(self.scheduler, QueuedScheduler) else None
 
     def submit(self, request: InferRequest) -> None:
         """Check the request and queue it. Raises CharoniaError, then the caller still owns it.

@@ -22,6 +22,7 @@ class MeasuredModel(Protocol):
 
     `statistics` has what was counted by instances on CPUs and in front of all instances, `gpu_statistics` what
     instances on a GPU have counted, by its UUID. `pending_count` is the number of requests that wait for execution now.
+    `batch_delay_us` is None for models without a latency target.
     """
 
     @property
@@ -34,6 +35,8 @@ class MeasuredModel(Protocol):
     def gpu_statistics(self) -> Mapping[str, ModelStatistics]: ...
     @property
     def pending_count(self) -> int: ...
+    @property
+    def batch_delay_us(self) -> float | None: ...
     @property
     def config(self) -> "ModelConfig": ...
 
@@ -80,7 +83,7 @@ FIRST_RESPONSE = (FIRST_RESPONSE_NAME, "Milliseconds from arrival to the first r
 LATENCY = ("charonia_request_latency_seconds", "Latency of successful requests: waiting, computing, and in all")
 
 _FAMILIES = (*COUNTS, *DURATIONS, *CACHE_COUNTS, *SUMMARIES, *CACHE_SUMMARIES)
-NAMES = tuple(name for name, _ in (*_FAMILIES, FAILURES, PENDING, LOAD, FIRST_RESPONSE, LATENCY))
+NAMES = tuple(name for name, _ in (*_FAMILIES, FAILURES, PENDING, LOAD, DELAY, FIRST_RESPONSE, LATENCY))
 
 
 class _Summary(NamedTuple):
@@ -163,6 +166,10 @@ def _write_gauges(out: Exposition, models: Sequence[MeasuredModel]) -> None:
     out.family(LOAD[0], "gauge", LOAD[1])
     for shown, model in zip(labels, models, strict=True):
         out.sample(LOAD[0], shown, model.statistics.load_duration_ns / 1e9)
+    out.family(DELAY[0], "gauge", DELAY[1])
+    for shown, model in zip(labels, models, strict=True):
+        if model.batch_delay_us is not None:
+            out.sample(DELAY[0], shown, model.batch_delay_us)
 
 
 def _write_summaries(out: Exposition, readings: Sequence[_Reading], quantiles: Sequence[float]) -> None:

@@ -29,6 +29,7 @@ from charonia.core.text import in_one_line
 from charonia.options import ServerOptions
 from charonia.repository.labels import label_findings
 from charonia.repository.scan import FoundModel
+from charonia.repository.strategy import inspect_strategy
 from charonia.repository.strays import is_like_config
 from charonia.repository.versions import VersionChoice, choose_versions
 from charonia.scheduling.state import initial_state
@@ -182,6 +183,7 @@ def inspect_version(reading: ModelReading, version: int, parts: InspectionParts)
     if not _is_wrong("instance_group", (*reading.findings, *findings)):
         findings += _of_devices(config, places, parts.devices)
     findings += label_findings(config, reading.model.path, places)
+    findings += inspect_strategy(model_context(reading, version, config, parts))
     return VersionInspection(config, inspected.is_complete, tuple(findings))
 
 

@@ -33,6 +33,7 @@ from charonia.repository.labels import read_labels
 from charonia.repository.plans import Change
 from charonia.repository.scan import FoundModel
 from charonia.repository.source import ModelSource, change_between, with_new_instances
+from charonia.repository.strategy import load_strategy
 from charonia.repository.turns import Turn
 from charonia.scheduling.bell import ConditionBell
 from charonia.scheduling.state import state_store
@@ -171,23 +172,30 @@ class ModelLoad:
         labels = read_labels(config, context.model_dir)
         samples = warmup_samples(config, context.model_dir)
         states = state_store(config, context.model_dir)
+        strategy = load_strategy(context)
         self._tell_missing_cache(config)
         identified = self._identified(context)
         # The order of a sequence is kept by the one thread that takes what no idle instance takes itself.
         bell, route = (ConditionBell(), 0) if config.HasField("sequence_batching") else parts.new_bell()
+        try:
+            loaded = backend.load(context)
+        except BaseException:
+            strategy.close()
+            raise
         model = ModelVersion(
             context.name,
             context.version,
             config,
             labels,
-            backend.load(context),
+            loaded,
             specs,
             bell,
             route,
             parts.services,
-            self._hold_folder(),
+            partial(_end_all, self._hold_folder(), strategy.close),
             states,
             cache_identity=identified.identity if identified is not None else None,
+            strategy=strategy.hooks,
         )
         try:
             self._prepare(model, model.instances, samples)
@@ -235,6 +243,11 @@ class ModelLoad:
             return lambda: None
         folder.hold()
         return folder.release
+
+
+def _end_all(*ends: Callable[[], None]) -> None:
+    for end in ends:
+        end()
 
 
 def warn(log: Log, name: str, findings: Iterable[Finding]) -> None:

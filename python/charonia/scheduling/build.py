@@ -5,10 +5,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from charonia.config.latency_target import LatencyTargetSetting, latency_target
+from charonia.core.batching import Strategy
 from charonia.core.clock import Clock
+from charonia.core.log import Log, SilentLog
 from charonia.core.protocols import Bell, Submitter
 from charonia.scheduling.base import Scheduler
+from charonia.scheduling.delay_plan import LatencyTarget
 from charonia.scheduling.forming import BatchRule, DynamicBatching, OneByOne
+from charonia.scheduling.latency_target import LatencyTargetBatching
 from charonia.scheduling.queue import PriorityLevels, QueuePolicy, TimeoutAction
 from charonia.scheduling.queued import QueuedScheduler, Refused
 from charonia.scheduling.sequence import Ended, SequenceScheduler
@@ -19,6 +24,7 @@ from charonia.scheduling.sequence_lane import Lane, Place
 from charonia.scheduling.sequence_oldest import OldestLane
 from charonia.scheduling.sequence_table import SequencePlan
 from charonia.scheduling.state import StateStore
+from charonia.scheduling.strategy import StrategyBatching
 from charonia.scheduling.timer import Timer
 
 if TYPE_CHECKING:
@@ -51,18 +57,29 @@ def build_scheduler(
     on_sequence_ended: Ended,
     aids: SchedulingAids = NO_AIDS,
     states: StateStore | None = None,
+    strategy: Strategy | None = None,
+    log: Log | None = None,
 ) -> Scheduler:
     """The scheduler that `config` asks for.
 
     Args:
         states: what is kept for sequences; made once for the model version, None where it keeps nothing.
+        strategy: the user's word on what may join a batch; the caller closes it.
+        log: told what becomes of a latency target, and of failures of the strategy.
     """
     if config.HasField("sequence_batching"):
         return _sequence_scheduler(config, clock, timer, on_refused, on_sequence_ended, aids, states)
     if not config.HasField("dynamic_batching"):
         return QueuedScheduler(OneByOne(), clock, timer, submitter, bell, on_refused=on_refused)
+    log = log or SilentLog()
+    rule = batch_rule(config)
+    if strategy is not None and isinstance(rule, DynamicBatching):
+        rule = StrategyBatching(rule, strategy, config.name, log)
+    target = latency_target(config)
+    if target is not None and isinstance(rule, DynamicBatching):
+        rule = _with_target(rule, config, target, log, timer)
     return QueuedScheduler(
-        batch_rule(config),
+        rule,
         clock,
         timer,
         submitter,
@@ -71,6 +88,18 @@ def build_scheduler(
         on_refused=on_refused,
         start_at=aids.start_at,
     )
+
+
+def _with_target(
+    forming: DynamicBatching, config: "ModelConfig", target: LatencyTargetSetting, log: Log, timer: Timer
+) -> LatencyTargetBatching:
+    """Plans are made on the timer's thread: they cost milliseconds, which an instance spends better."""
+    asked = LatencyTarget(
+        target.percentile / 100,
+        int(target.ms * 1e6),
+        config.dynamic_batching.max_queue_delay_microseconds * 1000,
+    )
+    return LatencyTargetBatching(forming, asked, target.key, config.name, log, lambda plan: timer.at(0, plan))
 
 
 def batch_rule(config: "ModelConfig") -> BatchRule:

@@ -8,7 +8,8 @@ from charonia.core.clock import Clock
 from charonia.core.errors import CancelledError, CharoniaError, QueueTimeoutError
 from charonia.core.protocols import Bell, Submitter
 from charonia.core.request import InferRequest, refuse
-from charonia.scheduling.forming import NOTHING, BatchRule, Decision
+from charonia.scheduling.forming import NOTHING, AttentiveRule, BatchRule, Decision
+from charonia.scheduling.latency_target import LatencyTargetBatching
 from charonia.scheduling.queue import ONE_LEVEL, PriorityLevels, RequestQueue, request_prefix, unloaded, unloading
 from charonia.scheduling.timer import Timer
 
@@ -49,6 +50,8 @@ class QueuedScheduler:
         self._bell = bell
         self._on_refused = on_refused
         self._start_at = start_at
+        self.on_executed = rule.executed if isinstance(rule, LatencyTargetBatching) else None
+        self._on_taken = rule.taken if isinstance(rule, AttentiveRule) else None
         self._lock = threading.Lock()
         self._queue = RequestQueue(self, priorities)
         self._idle = 0  # instances inside a wait
@@ -62,6 +65,11 @@ class QueuedScheduler:
     @property
     def pending_count(self) -> int:
         return self._queue.count
+
+    @property
+    def batch_delay_us(self) -> float | None:
+        """How long a request waits for others now, where a latency target decides that; else None."""
+        return self._rule.delay_us if isinstance(self._rule, LatencyTargetBatching) else None
 
     def enqueue(self, request: InferRequest) -> None:
         now_ns = self._clock.now_ns()
@@ -101,8 +109,7 @@ class QueuedScheduler:
                     pushed.append(request)
             batch = self._released(now_ns).batch if takes and pushed else ()
             if batch:
-                self._queue.take(batch)
-                self._growing = NOTHING
+                self._take(batch, now_ns)
                 rings = int(self._claim_idle_for_rest())
             else:
                 rings = sum([self._claim_idle(request) for request in pushed])
@@ -181,8 +188,7 @@ class QueuedScheduler:
             rejected = self._queue.expire(now_ns)
             decision = self._released(now_ns)
             if decision.batch:
-                self._queue.take(decision.batch)
-                self._growing = NOTHING
+                self._take(decision.batch, now_ns)
                 more = self._queue.count > 0 and self._idle > self._rung
                 self._rung += more
             else:
@@ -193,6 +199,12 @@ class QueuedScheduler:
         if more:
             self._bell.ring()
         return decision
+
+    def _take(self, batch: Sequence[InferRequest], now_ns: int) -> None:
+        self._queue.take(batch)
+        self._growing = NOTHING
+        if self._on_taken is not None:
+            self._on_taken(batch, now_ns)
 
     def _released(self, now_ns: int) -> Decision:
         if self._hastened:

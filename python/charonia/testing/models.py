@@ -21,6 +21,7 @@ class FakeModel:
     live_instances: int = 1
     failure: str | None = None
     pending_count: int = 0
+    batch_delay_us: float | None = None
     readiness_tellers: list[TellsReadiness] = field(default_factory=list)
     gpu_statistics: dict[str, ModelStatistics] = field(default_factory=dict)
 

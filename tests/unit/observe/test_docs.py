@@ -24,7 +24,7 @@ def test_each_family_has_its_row():
     cached = ModelConfig()
     cached.response_cache.enable = True
     models = [
-        FakeModel(name, 1, config, new_statistics(options, config))
+        FakeModel(name, 1, config, new_statistics(options, config), batch_delay_us=0.0)
         for name, config in (("m", ModelConfig()), ("c", cached))
     ]
     clock = ManualClock()

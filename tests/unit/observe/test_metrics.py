@@ -171,3 +171,9 @@ def test_custom_metrics_and_parts_are_in_the_output():
     text = metrics.text()
     assert "part_total 1\n" in text
     assert "mine 2.5\n" in text
+
+
+def test_the_delay_of_models_that_have_a_latency_target():
+    text = text_of(FakeModel("m", batch_delay_us=1500.0), FakeModel("fixed"))
+    delays = families(text)["charonia_batch_delay_us"].samples
+    assert [(each.labels["model"], each.value) for each in delays] == [("m", 1500.0)]
