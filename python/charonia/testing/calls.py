@@ -16,6 +16,8 @@ class FakeHttpCall:
     listener: str = "http"
     http_version: str = "1.1"
     client: tuple[str, int] | None = None
+    secure: bool = False
+    forwarded: tuple[tuple[str, str], ...] = ()
     is_disconnected: bool = False
     key: int = field(default_factory=count(1).__next__)
     is_behind: bool = False

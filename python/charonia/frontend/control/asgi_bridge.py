@@ -91,7 +91,7 @@ class _Exchange:
             "asgi": {"version": "3.0", "spec_version": "2.4"},
             "http_version": call.http_version,
             "method": call.method,
-            "scheme": "http",
+            "scheme": "https" if call.secure else "http",
             "path": unquote(call.path),
             "raw_path": call.path.encode("latin-1", "replace"),
             "query_string": call.query.encode("latin-1", "replace"),
