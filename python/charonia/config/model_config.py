@@ -37,12 +37,14 @@ class ConfigOptions:
         config_name: `--model-config-name`: `configs/<name>.pbtxt` goes before config.pbtxt where it is there.
         override_json: the config of a load request, in place of any file.
         gpus: the indices of the visible GPUs.
+        config_dir: where the model's configuration lies; None for the model's folder, as nearly always.
     """
 
     auto_complete: bool = True
     config_name: str = ""
     override_json: str | None = None
     gpus: tuple[int, ...] = ()
+    config_dir: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +121,7 @@ def _read(model_dir: Path, name: str, options: ConfigOptions) -> tuple[Document,
     if options.override_json is not None:
         document = config_from_json(options.override_json)
         return document, document.places.file
-    path = config_path(model_dir, options.config_name)
+    path = config_path(options.config_dir or model_dir, options.config_name)
     try:
         return parse_pbtxt(read_regular(path, LIMIT_BYTES + 1), str(path)), str(path)
     except FileNotFoundError:
