@@ -8,22 +8,30 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from charonia.cache.settings import parse_cache_config
+from charonia.config.host_policies import host_policies
+from charonia.config.rate_limits import given_resources
+from charonia.core.cloud_address import is_cloud_address, parse_cloud_address
 from charonia.core.errors import InvalidArgumentError, UnsupportedError
+from charonia.core.restrictions import GRPC_PREFIX, Key, read_restrictions
+from charonia.core.tls import TlsFiles, tls_files
 from charonia.observe.metrics_config import parse_metrics_config
+from charonia.observe.traces.config import parse_trace_config
 
 MODEL_CONTROL_MODES = ("none", "explicit", "poll")
 NO_GPU = ("error", "cpu")
+RATE_LIMITS = ("off", "execution_count")
 COMPRESSION_LEVELS = ("none", "low", "medium", "high")
+ACCESS_LOG_FORMATS = ("json", "common")
 LOG_FORMATS = ("default", "ISO8601", "json")
 EVERY_MODEL = "*"
+UNIX_SOCKETS = ("unix:", "unix-abstract:")
+"""How the address of a Unix socket begins; such a door has no port."""
 
 # What the clocks and the wire can count, and more than anybody waits or sends.
 _MAX_WAIT_S = 10**9
 _MAX_BYTES = 2**63 - 1
 _MAX_THREADS = 1024
 _MAX_COUNT = 2**31 - 1
-
-_COPY_COMMANDS = {"s3": "aws s3 sync", "gs": "gsutil rsync -r", "as": "azcopy sync"}
 
 _WIRE_RANGES = {
     "grpc_max_message_size": (1, _MAX_BYTES),
@@ -58,17 +66,27 @@ class ServerOptions:
     Attributes:
         id: the server's name in `GET /v2`.
         drain_delay_secs: how long the command serves on, not ready, before it stops; `Server.stop` is at once.
-        model_repository: folders of models, one or more.
+        model_repository: folders of models, one or more; also addresses in clouds, see `core/cloud_address.py`.
+        model_namespacing: whether repositories may hold models of the same name, see docs/model-namespacing.md.
         load_model: under explicit control, the models to load at start; `*` alone for all.
         no_gpu: what a KIND_GPU instance group does without a GPU: "error" refuses, "cpu" runs on the CPU.
         http_thread_count: threads of the wire that speak HTTP. One is enough for two cores' worth of requests;
             Triton's default of 8 bought nothing when measured.
+        http_restricted_api, grpc_restricted_protocol: `<categories>:<key>=<secret>` each, see docs/security.md.
+        http_header_forward_pattern, grpc_header_forward_pattern: regular expressions; headers in whose names they are
+            found become parameters of the request.
+        http_server_cert: files of TLS are in PEM. Those of HTTP serve the metrics port too.
         grpc_keepalive_time: in milliseconds, as every grpc_ time here.
         grpc_max_connection_age: 0 for none, and so is the grace.
         max_connections: of HTTP and gRPC together; 0 for half of the files that the process may open.
         request_memory_limit: bytes of request bodies held at one time; 0 for half of the memory, at most 4 GiB.
         backend_config: see BackendConfig.
         metrics_config: settings of metrics, by "name" or "family,name".
+        access_log: a file that gets a line for each request, "-" for standard output, "" for none.
+        trace_config: settings of traces as the flag has them: "rate=100", "triton,file=trace.json".
+        host_policy: settings of host policies, by the policy's name.
+        rate_limit: whether instances wait for one another, see docs/rate-limiting.md: "off" or "execution_count".
+        rate_limit_resource: how much there is of resources: `name:count` or `name:count:device`.
         cache_config: settings of the response cache, by the cache's name; empty for none.
     """
 
@@ -86,6 +104,7 @@ class ServerOptions:
     model_load_thread_count: int = 4
     model_load_retry_count: int = 0
     repository_poll_secs: int = 15
+    model_namespacing: bool = False
 
     allow_http: bool = True
     http_address: str = "0.0.0.0"
@@ -93,6 +112,13 @@ class ServerOptions:
     reuse_http_port: bool = False
     http_thread_count: int = 1
     http_max_input_size: int = 67108864
+    http_header_forward_pattern: str = ""
+    http_restricted_api: Sequence[str] = field(default=(), repr=False)
+    http_use_ssl: bool = False
+    http_use_ssl_mutual: bool = False
+    http_server_cert: str = ""
+    http_server_key: str = ""
+    http_root_cert: str = ""
 
     allow_grpc: bool = True
     grpc_address: str = "0.0.0.0"
@@ -100,6 +126,13 @@ class ServerOptions:
     reuse_grpc_port: bool = False
     grpc_max_message_size: int = 2147483647
     grpc_infer_response_compression_level: str = "none"
+    grpc_header_forward_pattern: str = ""
+    grpc_restricted_protocol: Sequence[str] = field(default=(), repr=False)
+    grpc_use_ssl: bool = False
+    grpc_use_ssl_mutual: bool = False
+    grpc_server_cert: str = ""
+    grpc_server_key: str = ""
+    grpc_root_cert: str = ""
     grpc_keepalive_time: int = 7200000
     grpc_keepalive_timeout: int = 20000
     grpc_keepalive_permit_without_calls: bool = False
@@ -123,6 +156,7 @@ class ServerOptions:
     allow_metrics: bool = True
     metrics_address: str = ""
     metrics_port: int = 8002
+    metrics_use_ssl: bool = False
     allow_cpu_metrics: bool = True
     allow_gpu_metrics: bool = True
     metrics_interval_ms: float = 2000.0
@@ -134,11 +168,20 @@ class ServerOptions:
     log_error: bool = True
     log_format: str = "default"
     log_file: str = ""
+    access_log: str = ""
+    access_log_format: str = "json"
+
+    trace_config: Sequence[str] = ()
 
     backend_directory: str = "/opt/tritonserver/backends"
+    repoagent_directory: str = "/opt/tritonserver/repoagents"
     backend_config: BackendConfig = field(default_factory=dict)
     cache_config: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     no_gpu: str = "error"
+    host_policy: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    rate_limit: str = "off"
+    rate_limit_resource: Sequence[str] = ()
 
     allow_client_shm: bool = False
 
@@ -167,17 +210,65 @@ class ServerOptions:
         """
         if not all(self.model_repository) or not self.model_repository:
             raise InvalidArgumentError("--model-repository must be specified: the folder that holds the models")
-        for folder in self.model_repository:
-            check_in_file_system(folder)
+        for repository in self.model_repository:
+            if is_cloud_address(repository):
+                parse_cloud_address(repository)
         _one_of("model-control-mode", self.model_control_mode, MODEL_CONTROL_MODES)
         _one_of("no-gpu", self.no_gpu, NO_GPU)
+        _one_of("rate-limit", self.rate_limit, RATE_LIMITS)
+        given_resources(self.rate_limit_resource)
+        host_policies(self.host_policy)
         _one_of("log-format", self.log_format, LOG_FORMATS)
         _one_of("grpc-infer-response-compression-level", self.grpc_infer_response_compression_level, COMPRESSION_LEVELS)
         self._check_load_model()
         self._check_numbers()
         parse_metrics_config(self.metrics_config)
+        _one_of("access-log-format", self.access_log_format, ACCESS_LOG_FORMATS)
+        parse_trace_config(self.trace_config)
         parse_cache_config(self.cache_config)
         self._check_ports()
+        self._check_tls()
+        self.http_keys()
+        self.grpc_keys()
+
+    def _check_tls(self) -> None:
+        used = [door for door in ("http", "grpc", "metrics") if self.tls_of(door)]
+        if (self.http_server_cert or self.http_server_key) and not {"http", "metrics"} & set(used):
+            raise InvalidArgumentError("--http-server-cert and --http-server-key count only with --http-use-ssl=true")
+
+    def tls_of(self, door: str) -> TlsFiles | None:
+        """The files of TLS of "http", "grpc" or "metrics"; None where there is none."""
+        if door == "grpc":
+            files = (self.grpc_use_ssl_mutual, self.grpc_server_cert, self.grpc_server_key, self.grpc_root_cert)
+            wanted = self.grpc_use_ssl or self.grpc_use_ssl_mutual
+            return tls_files("grpc", *files, "grpc-use-ssl") if wanted else None
+        files = (self.http_use_ssl_mutual, self.http_server_cert, self.http_server_key, self.http_root_cert)
+        if door == "metrics":
+            return tls_files("http", *files, "metrics-use-ssl") if self.metrics_use_ssl else None
+        wanted = self.http_use_ssl or self.http_use_ssl_mutual
+        return tls_files("http", *files, "http-use-ssl") if wanted else None
+
+    @property
+    def uses_tls(self) -> bool:
+        return any(self.tls_of(door) for door in ("http", "grpc", "metrics"))
+
+    @property
+    def forwards_headers(self) -> bool:
+        return bool(self.http_header_forward_pattern or self.grpc_header_forward_pattern)
+
+    def http_keys(self) -> Mapping[str, Key]:
+        """What opens the restricted categories of HTTP."""
+        return read_restrictions(self.http_restricted_api, "http-restricted-api")
+
+    def grpc_keys(self) -> Mapping[str, Key]:
+        return read_restrictions(self.grpc_restricted_protocol, "grpc-restricted-protocol", GRPC_PREFIX)
+
+    @property
+    def metrics_listen_address(self) -> str:
+        """By default that of HTTP; beside a Unix socket, this machine alone."""
+        if self.metrics_address:
+            return self.metrics_address
+        return "127.0.0.1" if is_unix_socket(self.http_address) else self.http_address
 
     def _check_load_model(self) -> None:
         if self.load_model and self.model_control_mode != "explicit":
@@ -193,13 +284,23 @@ class ServerOptions:
         for name, allowed, address, port in (
             ("http", self.allow_http, self.http_address, self.http_port),
             ("grpc", self.allow_grpc, self.grpc_address, self.grpc_port),
-            ("metrics", self.allow_metrics, self.metrics_address or self.http_address, self.metrics_port),
+            ("metrics", self.allow_metrics, self.metrics_listen_address, self.metrics_port),
         ):
+            if is_unix_socket(address):
+                self._check_socket(taken, name, address)
+                continue
             other = taken.setdefault((address, port), name) if allowed and port else name
             if other != name:
                 raise InvalidArgumentError(
                     f"--{other}-port and --{name}-port are both {port}, at the same address {address}: choose two ports"
                 )
+
+    def _check_socket(self, taken: dict[tuple[str, int], str], name: str, address: str) -> None:
+        if not address.partition(":")[2]:
+            raise InvalidArgumentError(f"--{name}-address={address} must name a socket, as unix:/run/charonia.sock")
+        other = taken.setdefault((address, -1), name) if getattr(self, f"allow_{name}") else name
+        if other != name:
+            raise InvalidArgumentError(f"--{other}-address and --{name}-address are both {address}: choose two sockets")
 
     def _check_numbers(self) -> None:
         for name in ("http", "grpc", "metrics"):
@@ -221,16 +322,8 @@ class ServerOptions:
             )
 
 
-def check_in_file_system(repository: str) -> None:
-    """Raises UnsupportedError for the URL of a cloud, with what to do meanwhile."""
-    scheme, is_url, _ = repository.partition("://")
-    if is_url:
-        how = _COPY_COMMANDS.get(scheme)
-        example = f", such as with `{how} {repository} models`," if how else ""
-        raise UnsupportedError(
-            f"--model-repository={repository}: repositories outside the file system come with a later version; "
-            f"copy the models into a folder{example} and name that folder instead"
-        )
+def is_unix_socket(address: str) -> bool:
+    return address.startswith(UNIX_SOCKETS)
 
 
 def _one_of(flag: str, value: str, allowed: Sequence[str]) -> None:

@@ -9,16 +9,22 @@ import os
 import threading
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from charonia import __version__
+from charonia.agents.registry import AgentRegistry
 from charonia.backends.base import ServerFacts
 from charonia.backends.gpus import visible_gpus
 from charonia.cache.opening import open_store
 from charonia.cache.settings import parse_cache_config
+from charonia.config.host_policies import remarks
+from charonia.config.rate_limits import given_resources
 from charonia.control.metadata import EXTENSIONS, TRITON_VERSION
+from charonia.control.tracing import Tracing
 from charonia.core.clock import MonotonicClock
+from charonia.core.model_id import ModelId
 from charonia.core.protocols import Bell
 from charonia.engine.engine import Engine
 from charonia.engine.inproc import InprocClient
@@ -29,7 +35,11 @@ from charonia.memory.regions import Regions
 from charonia.metering import measures_gpus, open_metrics
 from charonia.observe.log import ServerLog
 from charonia.observe.metrics_config import parse_metrics_config
+from charonia.observe.traces.config import parse_trace_config
+from charonia.observe.traces.tracer import Tracer
 from charonia.options import ServerOptions
+from charonia.repository.agent_runs import AgentRuns
+from charonia.repository.all_repositories import AllRepositories, CloudParts
 from charonia.repository.calls import ModelCalls
 from charonia.repository.control import RepositoryControl
 from charonia.repository.directory import Directory
@@ -45,6 +55,7 @@ from charonia.repository.source import ModelSource
 from charonia.repository.start import StartParts, StartReport, load_at_start
 from charonia.repository.tables import start_tables
 from charonia.scheduling.bell import ConditionBell
+from charonia.scheduling.rate_limit import RateLimiter
 from charonia.scheduling.timer import Timer
 from charonia.testing_aids import TestingAids
 
@@ -54,6 +65,8 @@ if TYPE_CHECKING:
 
 # What unloading may take after the last request is answered; it waits for a model's own finalize.
 _UNLOAD_S = 10.0
+# What the last traces have to reach their file or their collector.
+_TRACES_S = 5.0
 # A look at a repository ends soon, unless its file system hangs.
 _POLL_S = 1.0
 
@@ -94,6 +107,7 @@ class Server:
             retries=options.model_load_retry_count,
             on_change=self._publish,
         )
+        self.tracer = Tracer(parse_trace_config(options.trace_config), self.clock, self.log, self._on_death)
         self.engine = Engine(self.lifecycle)
         self.client = InprocClient(self.engine, self.clock)
         self.metrics = open_metrics(
@@ -108,13 +122,19 @@ class Server:
         )
         self._calls = ModelCalls(lambda: self.control, lambda: self.models)
         self._inspection = InspectionParts.of(options, [gpu.index for gpu in self._gpus], self._facts())
+        self._agents = AgentRuns(AgentRegistry(Path(options.repoagent_directory)))
         self._loader = ModelLoader(self._loader_parts())
         self._remarks = Remarks(self.log)
         self._operations = ModelOperations(self.lifecycle, self._loader, self.log)
         self._poller: Poller | None = None
         self.regions = Regions(self.log, options.allow_client_shm)
+        self._repositories = AllRepositories(
+            options.model_repository,
+            CloudParts(os.environ, self.clock, self._exiting, self.log),
+            namespacing=options.model_namespacing,
+        )
         self.control = RepositoryControl(
-            options.model_control_mode, options.model_repository, self._operations, self.lifecycle
+            options.model_control_mode, self._repositories, self._operations, self.lifecycle
         )
 
     def _loader_parts(self) -> LoaderParts:
@@ -136,13 +156,20 @@ class Server:
                 {f"gpu:{gpu.index}": gpu.uuid for gpu in self._gpus} if measures_gpus(options) else {},
                 self._exiting,
                 lambda: self.lifecycle.directory,
+                rate_limiter=self._rate_limiter(),
                 cache=self._cache,
             ),
             self._new_bell,
             lambda: self.models,
             self._calls,
             self._on_health,
+            self._agents,
         )
+
+    def _rate_limiter(self) -> RateLimiter | None:
+        if self.options.rate_limit == "off":
+            return None
+        return RateLimiter(given_resources(self.options.rate_limit_resource), self.log)
 
     def _facts(self) -> ServerFacts:
         options = self.options
@@ -195,6 +222,7 @@ class Server:
             UnavailableError: a port is taken.
         """
         self._timer.start()
+        self.tracer.start()
         if not _wants_network(self.options):
             return
         from charonia.control.handlers import Handlers
@@ -210,6 +238,8 @@ class Server:
             self.log,
             self._testing_aids.grpc_answer_delay_s,
             self.regions,
+            self.tracer,
+            mounts=self._mounts,
         )
         doors.open()
         self._doors = doors
@@ -220,6 +250,7 @@ class Server:
             self.control,
             self.log,
             SharedMemory(self.regions),
+            Tracing(self.tracer, lambda: self.models),
         )
         doors.serve_control(handlers, self.metrics.text, self._mounts)
 
@@ -229,7 +260,9 @@ class Server:
         Raises:
             InvalidArgumentError: a repository can't be read.
         """
-        parts = StartParts(self.options, self.lifecycle, self._operations, self.log, self._remarks)
+        for remark in remarks(self.options.host_policy):
+            self.log.warning(remark)
+        parts = StartParts(self.options, self._repositories, self.lifecycle, self._operations, self.log, self._remarks)
         sources, report = load_at_start(parts)
         self._loaded = True
         self._publish()
@@ -238,10 +271,10 @@ class Server:
             self._start_polling(sources)
         return report
 
-    def _start_polling(self, sources: dict[str, ModelSource]) -> None:
+    def _start_polling(self, sources: dict[ModelId, ModelSource]) -> None:
         options = self.options
         polling = RepositoryPolling(
-            options.model_repository,
+            self._repositories,
             self._operations,
             self.lifecycle,
             self.log,
@@ -255,15 +288,20 @@ class Server:
 
     def _log_tables(self) -> None:
         for text in start_tables(
-            self.options, self._inspection.registry, self.models.index(), TRITON_VERSION, EXTENSIONS
+            self.options,
+            self._inspection.registry,
+            self.models.index(),
+            TRITON_VERSION,
+            EXTENSIONS,
+            self._agents.registry.made(),
         ):
             self.log.table(text)
 
     def log_listeners(self) -> None:
         """One line for each open port, with the real number."""
         for name, address, port in self._doors.listeners() if self._doors is not None else ():
-            shown = f"[{address}]" if ":" in address else address
-            self.log.info(f"Started {name} at {shown}:{port}")
+            shown = f"[{address}]" if ":" in address and port is not None else address
+            self.log.info(f"Started {name} at {shown if port is None else f'{shown}:{port}'}")
 
     def announce_stop(self) -> None:
         """Not ready from now on, but everything is served as before: who sends requests finds others meanwhile."""
@@ -289,8 +327,10 @@ class Server:
         self.begin_stop()
         in_time = self._drain(self.time_to_stop_s)
         unloading_s = max(_UNLOAD_S, self.time_to_stop_s) if in_time else 0.0
+        self._operations.announce_end()
         unloaded = self.lifecycle.stop(unloading_s, self.time_to_stop_s)
         flushed = self._doors.close(in_time and unloaded) if self._doors is not None else True
+        self.tracer.close(max(_TRACES_S, self.time_to_stop_s))
         self.client.close()
         if self._cache is not None:
             self._cache.close()
@@ -298,6 +338,9 @@ class Server:
         if self._poller is not None:
             self._poller.join(_POLL_S)
         self.control.close()
+        self._operations.close()
+        self._agents.close(self.log)
+        self._repositories.close()
         self.regions.clear()
         if unloaded:
             self._inspection.registry.close()
@@ -349,7 +392,7 @@ class Server:
 
     def _condemn(self, model: ModelVersion, reason: str) -> None:
         try:
-            self.lifecycle.condemn(model.name, model, reason)
+            self.lifecycle.condemn(model.id, model, reason)
         except BaseException as error:
             self._on_death("condemn", error)
 

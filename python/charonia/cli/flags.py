@@ -18,8 +18,12 @@ from charonia.cli.values import (
     merged_settings,
     name,
     number,
+    older_trace_setting,
+    policy_setting,
     setting,
     text,
+    trace_setting,
+    trace_settings,
     unlike,
     verbosity,
 )
@@ -73,8 +77,6 @@ _KINDS: dict[Convert, str] = {
     setting: "[NAME,]KEY=VALUE",
 }
 _OFF = ("false", "off", "0")
-# Traces are written at a level only; everything else about them says how.
-_UNTRACED = ("level=off", "level=false", "rate=*", "count=*", "mode=*", "triton,*", "opentelemetry,*")
 
 
 def _works(name: str, convert: Convert, help: str, value_name: str = "", option: str = "") -> Flag:
@@ -89,8 +91,19 @@ def _later(name: str, help: str, inert: tuple[str, ...] = (), instead: str = "")
     return Flag(name, help, text, "VALUE", effect=Effect.LATER, inert=inert, instead=instead)
 
 
+def _trace(name: str, setting: str, help: str, value_name: str) -> Flag:
+    """An older spelling of a trace setting."""
+    instead = f"--trace-config={setting}={value_name}"
+    convert = older_trace_setting(setting)
+    return Flag(name, help, convert, value_name, "trace_config", collect=trace_settings, instead=instead)
+
+
 def _list(name: str, help: str, value_name: str, option: str = "") -> Flag:
     return Flag(name, help, text, value_name, option or name.replace("-", "_"), collect=unlike)
+
+
+def _secrets(name: str, help: str, what: str) -> Flag:
+    return Flag(name, help, text, f"{what}:KEY=VALUE", name.replace("-", "_"), collect=tuple)
 
 
 GROUPS: dict[str, tuple[Flag, ...]] = {
@@ -112,9 +125,11 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
         _works("log-error", boolean, "Write errors (default: true)."),
         _works("log-format", text, "How lines look: default, ISO8601, or json for one object a line.", "FORMAT"),
         _works("log-file", text, "Write the log to this file instead of standard output and standard error.", "FILE"),
+        _works("access-log", text, "Write a line for each request to this file; - for standard output.", "FILE"),
+        _works("access-log-format", lower, "How those lines look: json (default) or common.", "FORMAT"),
     ),
     "Model repository": (
-        _list("model-repository", "Folder that holds model folders. Repeat it for several.", "DIR"),
+        _list("model-repository", "Folder with model folders, or s3://, gs://, as://… Repeat it for several.", "DIR"),
         _list("model-store", "Another spelling of --model-repository.", "DIR", "model_repository"),
         _works("exit-on-error", boolean, "End with exit code 1 when a model fails to load at start (default: true)."),
         Flag(
@@ -135,7 +150,7 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
             "Seconds between looks under poll control, 0 for none (default: 15).",
         ),
         _works("model-config-name", name, "Prefer a model's configs/<name>.pbtxt over its config.pbtxt.", "NAME"),
-        _later("model-namespacing", "Let repositories hold models of the same name.", _OFF),
+        _works("model-namespacing", boolean, "Let repositories hold models of the same name (default: false)."),
         _no_effect("enable-peer-access", boolean, "Direct copies between GPUs."),
     ),
     "HTTP": (
@@ -145,23 +160,32 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
         _works("reuse-http-port", boolean, "Share the port with other servers that do the same (default: false)."),
         _works("http-thread-count", integer_of_at_least_1, "Threads that speak HTTP (default: 1)."),
         _works("http-max-input-size", integer, "Largest request body in bytes (default: 67108864).", "BYTES"),
-        _later("http-header-forward-pattern", "Hand matching headers to models as parameters."),
-        _later("http-restricted-api", "Guard endpoints by a secret header."),
+        _works("http-header-forward-pattern", text, "Headers with such names become parameters of requests.", "REGEX"),
+        _secrets(
+            "http-restricted-api", "APIs that need a header with this value. Repeat it for several groups.", "APIS"
+        ),
+        _works("http-use-ssl", boolean, "Serve over TLS (default: false)."),
+        _works("http-use-ssl-mutual", boolean, "The same, and clients must show a certificate (default: false)."),
+        _works("http-server-cert", text, "The server's certificate and those between it and a root, in PEM.", "FILE"),
+        _works("http-server-key", text, "Its key, in PEM.", "FILE"),
+        _works("http-root-cert", text, "Whose certificates of clients count, in PEM.", "FILE"),
     ),
     "gRPC": (
         _works("allow-grpc", boolean, "Serve gRPC (default: true)."),
         _works("grpc-address", address, "Address to listen at (default: 0.0.0.0).", "ADDRESS"),
         _works("grpc-port", integer, "Port of gRPC, 0 for a free one (default: 8001).", "PORT"),
         _works("reuse-grpc-port", boolean, "Share the port with other servers that do the same (default: false)."),
-        _later("grpc-header-forward-pattern", "Hand matching metadata to models as parameters."),
+        _works(
+            "grpc-header-forward-pattern", text, "Metadata with such names becomes parameters of requests.", "REGEX"
+        ),
         _no_effect("grpc-infer-thread-count", integer, "Handler threads; the wire needs none."),
         _no_effect("grpc-infer-allocation-pool-size", integer, "Pooled request objects; the wire has no pool."),
         _no_effect("grpc-max-response-pool-size", integer, "Pooled responses; the wire bounds them by credits."),
-        _later("grpc-use-ssl", "Serve over TLS.", _OFF),
-        _later("grpc-use-ssl-mutual", "Ask clients for certificates.", _OFF),
-        _no_effect("grpc-server-cert", text, "Certificate file; counts only with --grpc-use-ssl."),
-        _no_effect("grpc-server-key", text, "Key file; counts only with --grpc-use-ssl."),
-        _no_effect("grpc-root-cert", text, "Root certificate file; counts only with --grpc-use-ssl."),
+        _works("grpc-use-ssl", boolean, "Serve over TLS (default: false)."),
+        _works("grpc-use-ssl-mutual", boolean, "The same, and clients must show a certificate (default: false)."),
+        _works("grpc-server-cert", text, "The server's certificate and those between it and a root, in PEM.", "FILE"),
+        _works("grpc-server-key", text, "Its key, in PEM.", "FILE"),
+        _works("grpc-root-cert", text, "Whose certificates of clients count, in PEM.", "FILE"),
         _works(
             "grpc-infer-response-compression-level",
             lower,
@@ -182,7 +206,11 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
         _works("grpc-max-connection-age", integer, "Milliseconds that a connection may live (default: any).", "MS"),
         _works("grpc-max-connection-age-grace", integer, "Milliseconds for its calls after that (default: any).", "MS"),
         _works("grpc-max-message-size", integer, "Largest message in bytes (default: 2147483647).", "BYTES"),
-        _later("grpc-restricted-protocol", "Guard calls by a secret metadata key."),
+        _secrets(
+            "grpc-restricted-protocol",
+            "Calls that need metadata triton-grpc-protocol-KEY with this value. Repeat it for several groups.",
+            "PROTOCOLS",
+        ),
     ),
     "Limits": (
         _works("max-connections", integer, "Open connections (default: half of the files that may be open)."),
@@ -214,6 +242,7 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
     "Metrics": (
         _works("allow-metrics", boolean, "Serve Prometheus metrics (default: true)."),
         _works("metrics-address", address, "Address to listen at (default: as --http-address).", "ADDRESS"),
+        _works("metrics-use-ssl", boolean, "Serve over TLS, with the files of HTTP (default: false)."),
         _works("metrics-port", integer, "Port of metrics, 0 for a free one (default: 8002).", "PORT"),
         _works("allow-cpu-metrics", boolean, "Include use of CPU and memory (default: true)."),
         _works("allow-gpu-metrics", boolean, "Include use of GPUs (default: true)."),
@@ -227,7 +256,16 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
             collect=flat_settings,
         ),
     ),
-    "Tracing": (_later("trace-config", "A setting of request traces.", _UNTRACED),),
+    "Tracing": (
+        Flag(
+            "trace-config",
+            "A setting of request traces: level, rate, count, mode; triton,file and others. Repeat it for several.",
+            trace_setting,
+            "[MODE,]KEY=VALUE",
+            "trace_config",
+            collect=trace_settings,
+        ),
+    ),
     "Backends": (
         _works("backend-directory", text, "Folder with Python-based backends: DIR/<name>/model.py.", "DIR"),
         Flag(
@@ -240,7 +278,9 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
         ),
         _works("no-gpu", text, "KIND_GPU without a GPU: error refuses (default), cpu runs on the CPU.", "error|cpu"),
     ),
-    "Repository agents": (_no_effect("repoagent-directory", text, "Folder with repository agents."),),
+    "Repository agents": (
+        _works("repoagent-directory", text, "Folder with repository agents: DIR/<name>/agent.py.", "DIR"),
+    ),
     "Response cache": (
         Flag(
             "cache-config",
@@ -253,8 +293,12 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
         _no_effect("cache-directory", text, "Folder with cache libraries."),
     ),
     "Rate limiter": (
-        _later("rate-limit", "execution_count or off (default).", ("off",)),
-        _no_effect("rate-limit-resource", text, "An amount of a resource; counts only under --rate-limit."),
+        _works("rate-limit", lower, "execution_count or off (default).", "MODE"),
+        _list(
+            "rate-limit-resource",
+            "How much there is of a resource, on each device or on one. Repeat it for several.",
+            "NAME:COUNT[:DEVICE]",
+        ),
     ),
     "Memory and devices": (
         _no_effect("pinned-memory-pool-byte-size", integer, "Pinned host memory for copies to GPUs."),
@@ -262,7 +306,14 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
         _no_effect("cuda-virtual-address-size", text, "Address space of growing states."),
         _no_effect("min-supported-compute-capability", number, "GPUs below it are not used."),
         _no_effect("buffer-manager-thread-count", integer, "Threads that copy tensors."),
-        _no_effect("host-policy", text, "Cores and NUMA nodes by policy name."),
+        Flag(
+            "host-policy",
+            "A setting of a host policy: cpu-cores=0-3 binds its instances to these cores. Repeat it for several.",
+            policy_setting,
+            "POLICY,KEY=VALUE",
+            "host_policy",
+            collect=merged_settings,
+        ),
         _no_effect("model-load-gpu-limit", text, "Share of GPU memory above which loads are refused."),
     ),
     "Shared memory": (_works("allow-client-shm", boolean, "Let clients register shared memory (default: false)."),),
@@ -284,11 +335,11 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
             collect=merged_settings,
             instead="--cache-config=local,size=N",
         ),
-        _no_effect("trace-file", text, "File of traces.", "--trace-config=triton,file=FILE"),
-        _later("trace-level", "Level of traces.", ("off", "false"), "--trace-config=level=LEVEL"),
-        _no_effect("trace-rate", integer, "One trace in N requests.", "--trace-config=rate=N"),
-        _no_effect("trace-count", integer, "How many traces.", "--trace-config=count=N"),
-        _no_effect("trace-log-frequency", integer, "Traces a file.", "--trace-config=triton,log-frequency=N"),
+        _trace("trace-file", "triton,file", "File of traces.", "FILE"),
+        _trace("trace-level", "level", "Level of traces.", "LEVEL"),
+        _trace("trace-rate", "rate", "One trace in N requests.", "N"),
+        _trace("trace-count", "count", "How many traces.", "N"),
+        _trace("trace-log-frequency", "triton,log-frequency", "Traces a file.", "N"),
     ),
 }
 
@@ -296,4 +347,22 @@ FLAGS: dict[str, Flag] = {flag.name: flag for group in GROUPS.values() for flag 
 
 # Triton has none of these: they don't count where a beginning of a name is looked up, so that one that is
 # unambiguous there is unambiguous here.
-OWN = frozenset({"no-gpu", "drain-delay-secs", "grpc-max-message-size", *(flag.name for flag in GROUPS["Limits"])})
+_OWN_TLS = (
+    "http-use-ssl",
+    "http-use-ssl-mutual",
+    "http-server-cert",
+    "http-server-key",
+    "http-root-cert",
+    "metrics-use-ssl",
+)
+OWN = frozenset(
+    {
+        "no-gpu",
+        "access-log",
+        "access-log-format",
+        "drain-delay-secs",
+        "grpc-max-message-size",
+        *_OWN_TLS,
+        *(flag.name for flag in GROUPS["Limits"]),
+    }
+)

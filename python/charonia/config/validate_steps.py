@@ -7,9 +7,10 @@ from charonia.config.model_tensor import OPEN, shown
 from charonia.config.nearest import nearest
 from charonia.config.report import Report
 from charonia.config.schema import DataType, ModelConfig, ModelEnsembling, ModelInput, ModelOutput
-from charonia.config.steps import step_names
+from charonia.config.steps import model_of, step_names
+from charonia.core.model_id import ModelId
 
-NO_REASONS: Mapping[str, str] = {}
+NO_REASONS: Mapping[ModelId, str] = {}
 Io = ModelInput | ModelOutput
 Step = ModelEnsembling.Step
 
@@ -34,10 +35,10 @@ class _Tensor:
 
 def check_steps_with_models(
     config: ModelConfig,
-    models: Mapping[str, StepModel],
+    models: Mapping[ModelId, StepModel],
     names: Collection[str],
     report: Report,
-    why_not: Mapping[str, str] = NO_REASONS,
+    why_not: Mapping[ModelId, str] = NO_REASONS,
 ) -> None:
     """Check `config`, an ensemble, against the models of the repositories, or against those that serve.
 
@@ -50,7 +51,7 @@ def check_steps_with_models(
     written, read = _names_at("output", config, models), _names_at("input", config, models)
     for number, step in enumerate(config.ensemble_scheduling.step, 1):
         path = f"ensemble_scheduling.step[{number - 1}]"
-        model = models.get(step.model_name)
+        model = models.get(model_of(step))
         if model is None:
             _no_model(config, step, number, path, names, report, why_not)
             continue
@@ -62,9 +63,9 @@ def check_steps_with_models(
     _check_streams(config, models, report)
 
 
-def is_decoupled(config: ModelConfig, models: Mapping[str, StepModel]) -> bool:
+def is_decoupled(config: ModelConfig, models: Mapping[ModelId, StepModel]) -> bool:
     """Whether a request to the ensemble may have any number of responses: one to a step may, so the ensemble says."""
-    return any(_streams(step.model_name, models, {config.name}) for step in config.ensemble_scheduling.step)
+    return any(_streams(model_of(step), models, {config.name}) for step in config.ensemble_scheduling.step)
 
 
 def _own(config: ModelConfig) -> Iterator[tuple[str, _Tensor]]:
@@ -80,14 +81,14 @@ def _tensor(whose: str, io: Io, dims: Sequence[int], config: ModelConfig) -> _Te
     return _Tensor(whose, io.data_type, given, (OPEN, *given) if config.max_batch_size > 0 else given)
 
 
-def _names_at(kind: str, config: ModelConfig, models: Mapping[str, StepModel]) -> set[str]:
+def _names_at(kind: str, config: ModelConfig, models: Mapping[ModelId, StepModel]) -> set[str]:
     """The ensemble's own tensors, and those that its steps read, or write.
 
     In an entry that seems to be the wrong way round, the key is the ensemble's name.
     """
     names = {io.name for io in config.input} | {io.name for io in config.output}
     for step in config.ensemble_scheduling.step:
-        model = models.get(step.model_name)
+        model = models.get(model_of(step))
         of_model = {io.name for io in _side(kind, model.config)} if model is not None else set()
         mapped = step.input_map if kind == "input" else step.output_map
         names |= {key if key not in of_model and tensor in of_model else tensor for key, tensor in mapped.items()}
@@ -105,9 +106,9 @@ def _no_model(
     path: str,
     names: Collection[str],
     report: Report,
-    why_not: Mapping[str, str],
+    why_not: Mapping[ModelId, str],
 ) -> None:
-    name = step.model_name
+    name = model_of(step)
     if not name:
         return
     message = f"the model '{name}' of step {number} is in no repository"
@@ -215,27 +216,27 @@ def _fit(left: tuple[int, ...], right: tuple[int, ...]) -> bool:
     return len(left) == len(right) and all(OPEN in (a, b) or a == b for a, b in zip(left, right, strict=True))
 
 
-def _check_circle(config: ModelConfig, models: Mapping[str, StepModel], report: Report) -> None:
+def _check_circle(config: ModelConfig, models: Mapping[ModelId, StepModel], report: Report) -> None:
     """An ensemble that would need itself, through steps of other ensembles."""
     for index, step in enumerate(config.ensemble_scheduling.step):
-        way = _way(step.model_name, config.name, models, {config.name})
+        way = _way(model_of(step), config.name, models, {config.name})
         if way:
             message = f"the ensemble needs itself: {' → '.join((config.name, *way))}"
             report.error(f"ensemble_scheduling.step[{index}].model_name", message, "take one of the steps out")
             return
 
 
-def _way(start: str, goal: str, models: Mapping[str, StepModel], seen: set[str]) -> tuple[str, ...]:
+def _way(start: ModelId, goal: str, models: Mapping[ModelId, StepModel], seen: set[str]) -> tuple[str, ...]:
     if start == goal:
         return (goal,)
     if start in seen or start not in models:
         return ()
     seen.add(start)
-    ways = (_way(step.model_name, goal, models, seen) for step in models[start].config.ensemble_scheduling.step)
+    ways = (_way(model_of(step), goal, models, seen) for step in models[start].config.ensemble_scheduling.step)
     return next(((start, *way) for way in ways if way), ())
 
 
-def _streams(name: str, models: Mapping[str, StepModel], seen: set[str]) -> bool:
+def _streams(name: ModelId, models: Mapping[ModelId, StepModel], seen: set[str]) -> bool:
     """Whether a model, or a step of an ensemble, is decoupled."""
     if name in seen or name not in models:
         return False
@@ -243,11 +244,11 @@ def _streams(name: str, models: Mapping[str, StepModel], seen: set[str]) -> bool
     config = models[name].config
     steps = config.ensemble_scheduling.step
     if steps:
-        return any(_streams(step.model_name, models, seen) for step in steps)
+        return any(_streams(model_of(step), models, seen) for step in steps)
     return config.model_transaction_policy.decoupled
 
 
-def _check_streams(config: ModelConfig, models: Mapping[str, StepModel], report: Report) -> None:
+def _check_streams(config: ModelConfig, models: Mapping[ModelId, StepModel], report: Report) -> None:
     """What comes with each response of a decoupled step has no pair in those of another, or in what came once."""
     streams = {io.name: "" for io in config.input}
     waiting = dict(enumerate(config.ensemble_scheduling.step, 1))
@@ -257,7 +258,7 @@ def _check_streams(config: ModelConfig, models: Mapping[str, StepModel], report:
             who = f"step {number} ('{step.model_name}')"
             path = f"ensemble_scheduling.step[{number - 1}].input_map"
             stream = _one_stream(f"{who} takes", path, _streams_of(step, streams), report)
-            if _streams(step.model_name, models, {config.name}):
+            if _streams(model_of(step), models, {config.name}):
                 stream = who
             streams |= dict.fromkeys(step.output_map.values(), stream)
     outputs = {io.name: streams[io.name] for io in config.output if io.name in streams}

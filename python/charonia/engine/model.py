@@ -3,7 +3,7 @@
 import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from charonia.backends.arranging import OutputArranger
@@ -13,6 +13,7 @@ from charonia.cache.stage import CacheStage
 from charonia.config.io import io_specs
 from charonia.core.batching import Strategy
 from charonia.core.errors import CharoniaError, InvalidArgumentError, UnavailableError
+from charonia.core.model_id import model_id
 from charonia.core.protocols import Bell
 from charonia.core.readiness import TellsReadiness
 from charonia.core.request import InferRequest, refuse
@@ -24,6 +25,7 @@ from charonia.scheduling.base import Scheduler, SequenceEnder
 from charonia.scheduling.build import build_scheduler
 from charonia.scheduling.ordering import ReplyOrder
 from charonia.scheduling.queued import QueuedScheduler
+from charonia.scheduling.rate_share import Share, share_of
 from charonia.scheduling.state import StateStore
 
 if TYPE_CHECKING:
@@ -32,6 +34,11 @@ if TYPE_CHECKING:
 
 class RetiredError(UnavailableError):
     """The version that was found has been replaced or is being unloaded."""
+
+
+def _active(runners: Iterable[InstanceRunner]) -> Iterator[InstanceRunner]:
+    """Those that get requests."""
+    return (runner for runner in runners if not runner.spec.passive)
 
 
 class ModelVersion:
@@ -67,7 +74,8 @@ class ModelVersion:
         cache_identity: bytes | None = None,
         strategy: Strategy | None = None,
     ) -> None:
-        self.name = name
+        self.id = model_id(name)
+        self.name = self.id.name
         self.version = version
         self.version_text = str(version)
         self.config = config
@@ -79,7 +87,7 @@ class ModelVersion:
         self.gpu_statistics: dict[str, ModelStatistics] = {}
         self._backend_model = backend_model
         self._services = services
-        self._check = RequestCheck(name, self.inputs, self.outputs, config.max_batch_size)
+        self._check = RequestCheck(self.name, self.inputs, self.outputs, config.max_batch_size)
         self._arranger = OutputArranger(self.outputs, config.max_batch_size > 0)
         self._lock = threading.Lock()
         self._in_flight = 0
@@ -96,11 +104,14 @@ class ModelVersion:
         self._order = ReplyOrder() if keeps_order else None
         self._cache_identity = cache_identity or secrets.token_bytes(16)
         self._cache = self._make_cache()
+        limiter = services.rate_limiter
+        self._rates = limiter.group(name) if limiter is not None else None
         try:
             self.instances: Sequence[InstanceRunner] = self.make_instances(specs)
         except BaseException:
             self._close()
             raise
+        self._gate = self._make_gate()
 
     def _make_scheduler(self, states: StateStore | None) -> Scheduler:
         services = self._services
@@ -163,6 +174,13 @@ class ModelVersion:
         Raises:
             CharoniaError: one could not be made; none is left behind then.
         """
+        shares = self._join_limiter(specs)
+        try:
+            instances = create_all(self._backend_model, specs)
+        except BaseException:
+            for share in shares.values():
+                share.leave()
+            raise
         services = self._services
         return [
             InstanceRunner(
@@ -176,9 +194,27 @@ class ModelVersion:
                 services.clock,
                 services.on_death,
                 services.log,
+                shares.get(id(spec)),
             )
-            for spec, instance in zip(specs, create_all(self._backend_model, specs), strict=True)
+            for spec, instance in zip(specs, instances, strict=True)
         ]
+
+    def _join_limiter(self, specs: Sequence[InstanceSpec]) -> Mapping[int, Share]:
+        """By the identity of their specs, the shares of those that will execute; none where nothing is limited."""
+        if self._rates is None:
+            return {}
+        active = [spec for spec in specs if not spec.passive]
+        shares = self._rates.join((spec, spec.name, spec.device_number, spec.rate) for spec in active)
+        return {id(spec): share for spec, share in zip(active, shares, strict=True)}
+
+    def _make_gate(self) -> Callable[[InferRequest], None] | None:
+        """What a request has to pass before it is queued, by raising nothing; None where all do."""
+        if self.instances and not any(True for _ in _active(self.instances)):
+            return self._refuse_for_passive
+        return self._rates.admit if self._rates is not None else None
+
+    def _refuse_for_passive(self, request: InferRequest) -> None:
+        raise UnavailableError(f"model '{self.name}' has only passive instance groups, which get no requests")
 
     def adopt(self, config: "ModelConfig", kept: Sequence[InstanceRunner], added: Sequence[InstanceRunner]) -> bool:
         """Serve with these instances: `kept` of the present ones, and `added`, which start. The others end; this waits
@@ -190,12 +226,16 @@ class ModelVersion:
             leaving = [runner for runner in self.instances if runner not in kept]
             self.instances = (*kept, *added)
             self.config = config
+            self._gate = self._make_gate()
             self._leaving.extend(leaving)
-            self.scheduler.expect(added)
+            self.scheduler.expect(_active(added))
             for runner in added:  # under the lock, so that a stop finds them started
                 runner.start()
         if leaving:
-            self.scheduler.dismiss(leaving)
+            self.scheduler.dismiss(_active(leaving))
+            for runner in leaving:
+                if runner.spec.passive:
+                    runner.join()
             if not config.HasField("sequence_batching"):  # sequences may last for ever, and end where they began
                 for runner in leaving:
                     runner.join()
@@ -215,7 +255,7 @@ class ModelVersion:
 
     def start(self) -> None:
         """Let the instances pull."""
-        self.scheduler.expect(self.instances)
+        self.scheduler.expect(_active(self.instances))
         for runner in self.instances:
             runner.start()
 
@@ -233,7 +273,7 @@ class ModelVersion:
     def may_call_itself(self) -> bool:
         """Whether a request that this model makes while it executes one can be served: another instance is free, and
         may have any request (those of a sequence may have their own instance only)."""
-        return not self.has_sequences and not all(runner.is_busy for runner in self.instances)
+        return not self.has_sequences and not all(runner.is_busy for runner in _active(self.instances))
 
     @property
     def failure(self) -> str | None:
@@ -265,6 +305,8 @@ class ModelVersion:
         request.version = self.version_text
         self._check.check(request)
         try:
+            if self._gate is not None:
+                self._gate(request)
             self._enqueue(request)
         except CharoniaError as error:
             self._count_refusal(request, error)
@@ -308,7 +350,8 @@ class ModelVersion:
         runner = next((runner for runner in self.instances if runner.borrow(waits)), None)
         batch: Sequence[InferRequest] = ()
         try:
-            refused, batch = self.scheduler.enqueue_all(accepted, takes=runner is not None)
+            share = share_of(runner) if self._rates is not None else None
+            refused, batch = self.scheduler.enqueue_all(accepted, takes=runner is not None, share=share)
         finally:
             if runner is not None:
                 execute = self._services.errands.apart if waits else self._services.errands.run
@@ -324,6 +367,8 @@ class ModelVersion:
         request.version = self.version_text
         try:
             self._check.check(request)
+            if self._gate is not None:
+                self._gate(request)
         except CharoniaError as error:
             refuse(request, error)
             return False

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from charonia.config.metric_control import FIRST_RESPONSE as FIRST_RESPONSE_NAME
+from charonia.core.model_id import ModelId
 from charonia.observe.exposition import Exposition, label_text
 from charonia.observe.metrics_config import MetricsOptions
 from charonia.observe.statistics import LATENCY_BOUNDS_S, Histogram, ModelStatistics
@@ -25,6 +26,8 @@ class MeasuredModel(Protocol):
     `batch_delay_us` is None for models without a latency target.
     """
 
+    @property
+    def id(self) -> ModelId: ...
     @property
     def name(self) -> str: ...
     @property
@@ -204,7 +207,8 @@ def _write_latency(out: Exposition, readings: Sequence[_Reading]) -> None:
 
 def _labels(model: MeasuredModel) -> dict[str, str]:
     tags = {_tag_label(key): value for key, value in model.config.metric_tags.items()}
-    return {"model": model.name, "version": str(model.version), **tags}
+    namespace = {"namespace": model.id.namespace} if model.id.namespace else {}
+    return {"model": model.name, "version": str(model.version), **namespace, **tags}
 
 
 def _tag_label(key: str) -> str:

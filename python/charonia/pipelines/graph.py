@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from charonia.config.io import Dims, InputSpec, OutputSpec, io_specs
-from charonia.config.steps import steps_of, version_of
+from charonia.config.steps import model_of, steps_of, version_of
 from charonia.core.errors import CharoniaError, NotFoundError
 from charonia.core.request import ANY_VERSION
 from charonia.core.reshape import Reshape
@@ -253,7 +253,7 @@ class Graph:
         )
         return StepPlan(
             index,
-            step.model_name,
+            model_of(step),
             version_of(step),
             tuple(self._feed(index, name, tensor) for name, tensor in sorted(step.input_map.items())),
             targets,

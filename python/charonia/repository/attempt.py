@@ -8,6 +8,7 @@ from typing import Generic
 
 from charonia.core.errors import CharoniaError
 from charonia.core.log import Log
+from charonia.core.model_id import ModelId
 from charonia.repository.plans import Change, ModelPlan, VersionUpdate
 from charonia.repository.states import ModelRecord, State, V, VersionRecord
 
@@ -27,7 +28,7 @@ class Attempt(Generic[V]):
         left: how many of `work` are not done yet.
     """
 
-    name: str
+    name: ModelId
     plan: ModelPlan[V]
     fresh: dict[int, VersionRecord[V]]
     kept: dict[int, VersionRecord[V]]

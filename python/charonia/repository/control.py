@@ -1,24 +1,17 @@
 """Loading and unloading by request: what explicit control does, and the refusals of the other modes."""
 
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from charonia.core.errors import CharoniaError, InvalidArgumentError, UnavailableError
+from charonia.core.model_id import ModelId
 from charonia.core.overrides import NO_OVERRIDES, LoadOverrides
 from charonia.core.text import shown
 from charonia.engine.model import ModelVersion
+from charonia.repository.all_repositories import AllRepositories, Snapshot
 from charonia.repository.lifecycle import ModelLifecycle
 from charonia.repository.operations import ModelOperations
 from charonia.repository.override_files import OverrideFolders
-from charonia.repository.repositories import (
-    Holders,
-    check_model_name,
-    duplicate_reason,
-    holder_of,
-    holders_of_models,
-    repository_paths,
-)
+from charonia.repository.repositories import Holders, check_model_name, duplicate_reason, holder_of, of_name
 from charonia.repository.source import ModelSource, source_at
 from charonia.repository.turns import Turn
 
@@ -28,13 +21,12 @@ class RepositoryControl:
 
     Args:
         mode: the control mode of the server.
-        repositories: as the user named them.
     """
 
     def __init__(
         self,
         mode: str,
-        repositories: Sequence[str],
+        repositories: AllRepositories,
         operations: ModelOperations,
         lifecycle: ModelLifecycle[ModelVersion],
     ) -> None:
@@ -45,21 +37,27 @@ class RepositoryControl:
         self._folders = OverrideFolders()
 
     def load(self, name: str, overrides: LoadOverrides, within: Turn | None = None) -> None:
-        """`within` is the turn of an operation that waits for this one."""
+        """All models of this name. `within` is the turn of an operation that waits for this one."""
         self._refuse_unless_explicit("load", name)
         check_model_name(name)
+        asked = [ModelId(name)] if overrides.files else of_name(name, self._look_for_models(name)[1])
 
-        def look(each: str, served: ModelSource | None) -> ModelSource:
-            return self._source(each, overrides if each == name else NO_OVERRIDES, served)
+        def look(each: ModelId, served: ModelSource | None) -> ModelSource:
+            return self._source(each, overrides if each in asked else NO_OVERRIDES, served)
 
-        self._operations.load(name, look, within)
+        self._operations.load(asked, look, within)
 
     def unload(self, name: str, dependents: bool, within: Turn | None = None) -> None:
         """`within` is as for `load`."""
         self._refuse_unless_explicit("unload", name)
-        is_there = name in self._look_for_models()
-        take_out = self._operations.unload if is_there else self._operations.forget
-        take_out(name, dependents=dependents, within=within)
+        known = self._lifecycle.directory.models
+        try:
+            there = self._look_for_models(name)[1].keys()
+        except UnavailableError:  # that a repository is away for a moment is no reason to keep a model loaded
+            there = known.keys()
+        for model in of_name(name, dict.fromkeys((*there, *known))):
+            take_out = self._operations.unload if model in there else self._operations.forget
+            take_out(model, dependents=dependents, within=within)
 
     def close(self) -> None:
         """Remove the files of load requests; after all models were stopped."""
@@ -73,15 +71,17 @@ class RepositoryControl:
                 "--model-control-mode=explicit allows it"
             )
 
-    def _source(self, name: str, overrides: LoadOverrides, served: ModelSource | None) -> ModelSource:
+    def _source(self, model: ModelId, overrides: LoadOverrides, served: ModelSource | None) -> ModelSource:
         try:
             return (
-                self._of_request(name, overrides) if overrides.files else self._of_repository(name, overrides, served)
+                self._of_request(model.name, overrides)
+                if overrides.files
+                else self._of_repository(model, overrides, served)
             )
         except CharoniaError as error:
             # Clients look for this beginning, whatever the reason.
             raise type(error)(
-                f"failed to load '{shown(name)}', failed to poll from model repository: {error}"
+                f"failed to load '{shown(model)}', failed to poll from model repository: {error}"
             ) from None
 
     def _of_request(self, name: str, overrides: LoadOverrides) -> ModelSource:
@@ -97,16 +97,23 @@ class RepositoryControl:
             folder.release()
             raise
 
-    def _of_repository(self, name: str, overrides: LoadOverrides, served: ModelSource | None) -> ModelSource:
-        repository = holder_of(name, self._look_for_models())
-        found = source_at(Path(repository, name), repository, overrides.config_json)
+    def _of_repository(self, model: ModelId, overrides: LoadOverrides, served: ModelSource | None) -> ModelSource:
+        files, holders = self._look_for_models(model.name)
+        repository = holder_of(model, holders)
+        found = source_at(f"{repository}/{model.name}", repository, overrides.config_json, files=files)
+        found = replace(
+            found,
+            found=replace(found.found, namespace=model.namespace),
+            remote=self._repositories.remote(model, repository, files),
+        )
         if served is None or overrides or not found.same_folder(served) or found.fingerprint != served.fingerprint:
             return found
         return replace(found, config_json=served.config_json)
 
-    def _look_for_models(self) -> Holders:
-        """What the repositories hold now, which the index shows from now on."""
-        holders = holders_of_models(repository_paths(self._repositories))
-        unusable = {name: duplicate_reason(name, where) for name, where in holders.items() if len(where) > 1}
-        self._lifecycle.know([name for name in holders if name not in unusable], unusable)
-        return holders
+    def _look_for_models(self, name: str) -> tuple[Snapshot, Holders]:
+        """What the repositories hold now, which the index shows from now on; of models of this name all of it."""
+        files = self._repositories.look_for(name)
+        holders = self._repositories.holders(files)
+        unusable = {model: duplicate_reason(model, where) for model, where in holders.items() if len(where) > 1}
+        self._lifecycle.know([model for model in holders if model not in unusable], unusable)
+        return files, holders

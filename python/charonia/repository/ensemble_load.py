@@ -24,6 +24,7 @@ class EnsembleLoad(ModelLoad):
         before, now = self.before, self.source
         is_same = (
             before is not None
+            and self.agents is before.agents
             and now.same_folder(before.source)
             and now.fingerprint.same_version(before.source.fingerprint, version)
             and self.loaded.config == before.loaded.config
@@ -36,6 +37,7 @@ class EnsembleLoad(ModelLoad):
         models = self.parts.models()
         try:
             finished = self._finished()
+            self._bring_labels()
             labels = labels_of(finished.config, self.model.path, models)
         except CharoniaError:
             return False
@@ -44,6 +46,7 @@ class EnsembleLoad(ModelLoad):
     def load(self, version: int) -> ModelVersion:
         clock = self.parts.services.clock
         started_ns = clock.now_ns()
+        self.bring(version)
         finished = self._finished()
         self._report(finished, is_news=version == max(self.versions))
         model = self._ensemble(version, finished.config)
@@ -56,10 +59,14 @@ class EnsembleLoad(ModelLoad):
         finished = finish_config(fit, fit.config, self.parts.config)
         return replace(finished, findings=tuple(dict.fromkeys((*fit.findings, *finished.findings))))
 
+    def _bring_labels(self) -> None:
+        if self.folder is not None:
+            self.folder.bring_shared(self.parts.facts.log)
+
     def _ensemble(self, version: int, config: "ModelConfig") -> ModelVersion:
         labels = labels_of(config, self.model.path, self.parts.models())
         services, held = self.parts.services, self._hold_folder()
         self._tell_missing_cache(config)
         is_shared = services.cache is not None and services.cache.is_shared
         identity = IdentifiedModel(self.model.name, version, config).identity if is_shared else None
-        return EnsembleVersion(self.model.name, version, config, labels, services, held, identity)
+        return EnsembleVersion(self.model.id, version, config, labels, services, held, identity)

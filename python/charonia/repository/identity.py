@@ -5,7 +5,7 @@ import os
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from charonia.repository.fingerprint import files_of_version, fingerprint
+from charonia.repository.fingerprint import Fingerprint, files_of_version, fingerprint
 from charonia.repository.source import model_part
 
 if TYPE_CHECKING:
@@ -32,7 +32,8 @@ class IdentifiedModel:
         self, name: str, version: int, config: "ModelConfig", folder: str | os.PathLike[str] | None = None
     ) -> None:
         self._folder = folder
-        self._seen = fingerprint(folder) if folder is not None else None
+        self._version = version
+        self._seen = fingerprint(folder) if folder is not None else Fingerprint()
         digest = blake2b(digest_size=16)
         # As a map may come in any order, and a configuration has maps.
         part = model_part(config).SerializeToString(deterministic=True)
@@ -47,8 +48,8 @@ class IdentifiedModel:
             self.identity = None
 
     def has_changed(self) -> bool:
-        """Whether nobody knows what was loaded, because the folder has changed meanwhile."""
-        return self._folder is not None and fingerprint(self._folder) != self._seen
+        """Whether nobody knows what was loaded, because its files have changed meanwhile."""
+        return self._folder is not None and not fingerprint(self._folder).same_version(self._seen, self._version)
 
 
 def _add_files(digest: blake2b, folder: str | os.PathLike[str], version: int) -> None:

@@ -19,6 +19,7 @@ from charonia.backends.registry import BackendRegistry
 from charonia.backends.warmup import warmup_samples
 from charonia.config.defaults import fill_backend
 from charonia.config.findings import ConfigError, Finding, Severity, errors_in
+from charonia.config.host_policies import host_policies
 from charonia.config.layout import read_layout
 from charonia.config.model_config import ConfigOptions, LoadedConfig, finish_config, load_config
 from charonia.config.places import NO_PLACES, Place, Places
@@ -48,6 +49,11 @@ class ModelReading:
     loaded: LoadedConfig
     versions: tuple[int, ...]
     findings: tuple[Finding, ...]
+
+    @property
+    def wants_agents(self) -> bool:
+        """Whether repository agents are to look at the folder first, and may make another of it."""
+        return bool(self.loaded.config.model_repository_agents.agents)
 
     @property
     def strays(self) -> tuple[Finding, ...]:
@@ -85,7 +91,7 @@ class InspectionParts:
         directory = Path(options.backend_directory) if options.backend_directory else None
         return cls(
             BackendRegistry(directory, options.backend_config),
-            Devices(tuple(gpus), available_cores(), options.no_gpu),
+            Devices(tuple(gpus), available_cores(), options.no_gpu, host_policies(options.host_policy)),
             facts,
             ConfigOptions(facts.auto_complete, options.model_config_name, gpus=tuple(gpus)),
         )

@@ -15,6 +15,7 @@ from typing import Generic
 from charonia.config.announce import log_errors
 from charonia.core.errors import CharoniaError, UnavailableError
 from charonia.core.log import Log
+from charonia.core.model_id import ModelId
 from charonia.core.request import ANY_VERSION
 from charonia.repository.attempt import STOPPING, Attempt, begun, work_on
 from charonia.repository.directory import Directory, ModelView
@@ -31,7 +32,7 @@ _CONDEMNED_STOP_S = 5.0
 
 
 class ModelLifecycle(Generic[V]):
-    """All models of a server.
+    """All models of a server; each under its id, which is its plain name where there are no namespaces.
 
     Args:
         threads: how many versions load at once.
@@ -55,9 +56,9 @@ class ModelLifecycle(Generic[V]):
         self._lock = threading.Lock()
         self._loads_ended = threading.Condition(self._lock)
         self._publication = Publication(self._publish)
-        self._views: dict[str, ModelView[V]] = {}
-        self._touched: set[str] = set()
-        self._models: dict[str, ModelRecord[V]] = {}
+        self._views: dict[ModelId, ModelView[V]] = {}
+        self._touched: set[ModelId] = set()
+        self._models: dict[ModelId, ModelRecord[V]] = {}
         self._known = False
         self._stopping = threading.Event()
         self._loads = 0
@@ -72,7 +73,7 @@ class ModelLifecycle(Generic[V]):
         """As `Directory.find_leaving`, in the newest one."""
         return self.directory.find_leaving(name, version)
 
-    def know(self, names: Iterable[str], unusable: Mapping[str, str], asked: Iterable[str] = ()) -> None:
+    def know(self, names: Iterable[ModelId], unusable: Mapping[ModelId, str], asked: Iterable[ModelId] = ()) -> None:
         """Tell which models the repositories hold; nothing is loaded or unloaded by this.
 
         Args:
@@ -92,7 +93,7 @@ class ModelLifecycle(Generic[V]):
             self._touched.update(self._views, there)
         self._publication.show()
 
-    def load(self, plans: Plans[V], *, in_pool: bool = True) -> Mapping[str, str]:
+    def load(self, plans: Plans[V], *, in_pool: bool = True) -> Mapping[ModelId, str]:
         """Load models, and wait until each has been tried.
 
         Args:
@@ -129,7 +130,7 @@ class ModelLifecycle(Generic[V]):
         reasons = {name: str(error) for name, error in refused.items()}
         return reasons | {attempt.name: attempt.why_failed for attempt in attempts if attempt.failures}
 
-    def unload(self, name: str, *, after: Sequence[str] = ()) -> None:
+    def unload(self, name: ModelId, *, after: Sequence[ModelId] = ()) -> None:
         """Take a model out of service. Its versions are UNLOADING until their requests are answered; nobody waits.
 
         Args:
@@ -145,14 +146,14 @@ class ModelLifecycle(Generic[V]):
         users = [record.loaded for other, record in self._retirement.waiting if other in after and record.loaded]
         self._retirement.begin(name, records, users)
 
-    def forget(self, name: str, *, after: Sequence[str] = ()) -> None:
+    def forget(self, name: ModelId, *, after: Sequence[ModelId] = ()) -> None:
         """As `unload`, and the model is in no index any more: the repositories don't have it."""
         with self._lock:
             if name in self._models:
                 self._models[name].gone = True
         self.unload(name, after=after)
 
-    def condemn(self, name: str, loaded: V, reason: str) -> None:
+    def condemn(self, name: ModelId, loaded: V, reason: str) -> None:
         """A served version turned out to be broken for good: UNAVAILABLE with this reason from now on, and stopped."""
         with self._lock:
             model = self._models.get(name)
@@ -280,7 +281,7 @@ class ModelLifecycle(Generic[V]):
             if loaded is not None and loaded.failure is not None:
                 self.condemn(attempt.name, loaded, loaded.failure)
 
-    def _on_stopped(self, name: str, record: VersionRecord[V], ended: bool) -> None:
+    def _on_stopped(self, name: ModelId, record: VersionRecord[V], ended: bool) -> None:
         with self._lock:
             first, record.loaded = record.loaded is not None, None
             if record.state is State.UNLOADING:
@@ -297,7 +298,7 @@ class ModelLifecycle(Generic[V]):
                 if model is None:
                     self._views.pop(name, None)
                 else:
-                    self._views[name] = ModelView.of(model)
+                    self._views[model.name] = ModelView.of(model)
             self._touched.clear()
             self.directory = Directory(dict(self._views), scanned=self._known)
         self._on_change()

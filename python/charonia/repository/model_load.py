@@ -15,10 +15,12 @@ from charonia.config.model_config import LoadedConfig, finish_config
 from charonia.config.steps import step_names
 from charonia.core.errors import CharoniaError
 from charonia.core.log import Log
+from charonia.core.model_id import ModelId
 from charonia.core.protocols import Bell
 from charonia.engine.model import ModelVersion
 from charonia.engine.services import ModelServices
 from charonia.engine.update import InstanceUpdate
+from charonia.repository.agent_runs import AgentRun, AgentRuns
 from charonia.repository.calls import ModelCalls
 from charonia.repository.directory import Directory
 from charonia.repository.identity import IdentifiedModel
@@ -34,6 +36,7 @@ from charonia.repository.plans import Change
 from charonia.repository.scan import FoundModel
 from charonia.repository.source import ModelSource, change_between, with_new_instances
 from charonia.repository.strategy import load_strategy
+from charonia.repository.temporary import TemporaryFolder, findings_at_home, told_at_home
 from charonia.repository.turns import Turn
 from charonia.scheduling.bell import ConditionBell
 from charonia.scheduling.state import state_store
@@ -57,6 +60,7 @@ class LoaderParts(InspectionParts):
         models: the models at this moment.
         calls: what models may ask of the repositories.
         on_health: told when an instance went down, came back, or was given up; from any thread, so it must not block.
+        agents: runs the repository agents of models.
     """
 
     services: ModelServices
@@ -64,6 +68,7 @@ class LoaderParts(InspectionParts):
     models: Callable[[], Directory[ModelVersion]]
     calls: ModelCalls
     on_health: Callable[[ModelVersion], None]
+    agents: AgentRuns
 
     def about(self, model: str) -> "LoaderParts":
         """The same parts, with the log for lines about one model."""
@@ -78,6 +83,8 @@ class ModelLoad:
     Attributes:
         before: what the model that serves was loaded by.
         turn: of the operation that this is a part of.
+        folder: where the model's files are put, or are, if not in a folder of a repository.
+        agents: what the model's repository agents did; None for a model without agents.
     """
 
     parts: LoaderParts
@@ -86,10 +93,32 @@ class ModelLoad:
     before: "ModelLoad | None" = None
     turn: Turn | None = None
     cpu_threads: int = 1
+    folder: TemporaryFolder | None = None
+    agents: AgentRun | None = None
 
     def bare(self) -> "ModelLoad":
         """Without what was before it: a model that is loaded again and again has no endless history."""
         return replace(self, before=None)
+
+    def hold(self) -> None:
+        """Keep the folder for one holder more; whoever has the plan made holds it already."""
+        for each in (self.folder, self.agents):
+            if each is not None:
+                each.hold()
+
+    def release(self) -> None:
+        for each in (self.agents, self.folder):
+            if each is not None:
+                each.release()
+
+    def at_home(self, findings: Iterable[Finding]) -> Iterable[Finding]:
+        """With the places that the user knows."""
+        return findings if self.folder is None else findings_at_home(findings, self.folder)
+
+    def bring(self, version: int) -> None:
+        """See that the files of a version are in the file system. Raises CharoniaError."""
+        if self.folder is not None:
+            self.folder.bring(version, self.parts.facts.log)
 
     @property
     def model(self) -> FoundModel:
@@ -104,7 +133,7 @@ class ModelLoad:
         return self.reading.versions
 
     @property
-    def steps(self) -> tuple[str, ...]:
+    def steps(self) -> tuple[ModelId, ...]:
         """Of an ensemble, the models that it needs."""
         return step_names(self.loaded.config)
 
@@ -116,7 +145,7 @@ class ModelLoad:
     def change(self, version: int, served: ModelVersion) -> Change:
         """What a version that serves needs, to be as this plan says."""
         before = self.before
-        if before is None:
+        if before is None or self.agents is not before.agents:  # agents may make anything of what has changed
             return Change.LOAD
         known = (before.loaded.config, served.config)
         return change_between(before.source, self.source, version, known, self.loaded.config)
@@ -124,6 +153,7 @@ class ModelLoad:
     def update(self, version: int, served: ModelVersion) -> InstanceUpdate:
         """Prepare other instances for a version that serves. Raises CharoniaError with the reason."""
         parts = self.parts
+        self.bring(version)
         config = with_new_instances(served.config, self.loaded.config)
         finished = finish_config(self.loaded, config, parts.config)
         self._report(finished)
@@ -138,11 +168,13 @@ class ModelLoad:
 
     def load(self, version: int) -> ModelVersion:
         """Raises CharoniaError with the reason, having freed everything."""
+        self.bring(version)
         try:
             with self.parts.calls.during(self.turn) as calls:
                 return self._load(version, replace(self.parts, facts=replace(self.parts.facts, models=calls)))
         except CharoniaError as error:
-            raise explained(error, lambda: inspect_version(self.reading, version, self.parts)) from error
+            why = explained(error, lambda: inspect_version(self.reading, version, self.parts))
+            raise (why if self.folder is None else told_at_home(why, self.folder)) from error
 
     def _load(self, version: int, parts: LoaderParts) -> ModelVersion:
         started_ns = parts.services.clock.now_ns()
@@ -160,7 +192,8 @@ class ModelLoad:
     def _report(self, finished: LoadedConfig, *, is_news: bool = False) -> None:
         """`is_news`: say what was filled in, which is the same for every version."""
         log = self.parts.facts.log
-        warn(log, self.model.name, [each for each in finished.findings if each not in self.loaded.findings])
+        new = [each for each in finished.findings if each not in self.loaded.findings]
+        warn(log, self.model.name, self.at_home(new))
         finished.raise_on_errors()
         if is_news:
             log_completed(log, finished)
@@ -172,9 +205,9 @@ class ModelLoad:
         labels = read_labels(config, context.model_dir)
         samples = warmup_samples(config, context.model_dir)
         states = state_store(config, context.model_dir)
-        strategy = load_strategy(context)
         self._tell_missing_cache(config)
         identified = self._identified(context)
+        strategy = load_strategy(context)
         # The order of a sequence is kept by the one thread that takes what no idle instance takes itself.
         bell, route = (ConditionBell(), 0) if config.HasField("sequence_batching") else parts.new_bell()
         try:
@@ -183,7 +216,7 @@ class ModelLoad:
             strategy.close()
             raise
         model = ModelVersion(
-            context.name,
+            self.model.id,
             context.version,
             config,
             labels,
@@ -229,6 +262,8 @@ class ModelLoad:
         for runner in instances:
             if isinstance(runner.instance, MortalInstance):
                 runner.instance.health_changed = partial(self._on_health, model, runner)
+            if runner.spec.passive:
+                continue
             services = self.parts.services
             warm_up(runner.instance, model.config, samples, services.clock, self.parts.facts.log, services.stopping)
 
@@ -237,12 +272,9 @@ class ModelLoad:
         self.parts.on_health(model)
 
     def _hold_folder(self) -> Callable[[], None]:
-        """Keep the files of a load request for one more version; gives what lets them go."""
-        folder = self.source.folder
-        if folder is None:
-            return lambda: None
-        folder.hold()
-        return folder.release
+        """Keep the files for one more version; gives what lets them go."""
+        self.hold()
+        return self.release
 
 
 def _end_all(*ends: Callable[[], None]) -> None:

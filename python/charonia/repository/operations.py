@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from charonia.core.errors import CharoniaError, InvalidArgumentError, UnavailableError
 from charonia.core.log import Log
+from charonia.core.model_id import ModelId
 from charonia.core.text import shown
 from charonia.engine.model import ModelVersion
 from charonia.repository.ensemble_load import EnsembleLoad
@@ -25,14 +26,17 @@ from charonia.repository.turns import Turn, Turns
 class _Gathered:
     """The models of one load: those that were named, and what they need."""
 
-    sources: Mapping[str, ModelSource]
-    plans: dict[str, Planned]
+    sources: Mapping[ModelId, ModelSource]
+    plans: dict[ModelId, Planned]
 
     def release(self) -> None:
-        """Let go of the files of a request; what was loaded from them holds them too."""
+        """Let go of files that are in no repository's folder; what was loaded from them holds them too."""
         for source in self.sources.values():
             if source.folder is not None:
                 source.folder.release()
+        for plan in self.plans.values():
+            if isinstance(plan, ModelLoad):
+                plan.release()
 
 
 class ModelOperations:
@@ -44,18 +48,19 @@ class ModelOperations:
         self._log = log
         self._turns = Turns()
         self._needs = Needs()
-        self._served: dict[str, ModelLoad] = {}
-        self._ensembles: dict[str, ModelSource] = {}
+        self._served: dict[ModelId, ModelLoad] = {}
+        self._ensembles: dict[ModelId, ModelSource] = {}
         self._stopping = False
 
-    def load_all(self, names: Sequence[str], look: Look) -> None:
+    def load_all(self, names: Sequence[ModelId], look: Look) -> None:
         """The load of the start, which knows how many instances will share the cores."""
         self._load(names, look, None)
 
-    def load(self, name: str, look: Look, within: Turn | None = None) -> None:
-        """When it is this model's turn, load what `look` gives, and what it needs. What fails keeps what it had.
+    def load(self, names: Sequence[ModelId], look: Look, within: Turn | None = None) -> None:
+        """When it is their turn, load what `look` gives, and what it needs. What fails keeps what it had.
 
         Args:
+            names: one model, or those of one name in several namespaces.
             within: the turn of an operation that waits for this one.
 
         Raises:
@@ -64,19 +69,20 @@ class ModelOperations:
             CharoniaError: what `look` raised of the model itself.
         """
 
-        def look_unless_stopping(each: str, served: ModelSource | None) -> ModelSource:
+        def look_unless_stopping(each: ModelId, served: ModelSource | None) -> ModelSource:
             if self._stopping:
                 raise UnavailableError(f"model '{shown(each)}' is not loaded: the server is stopping")
             return look(each, served)
 
-        gathered, failed = self._load([name], look_unless_stopping, within)
-        if (reason := failed.get(name)) is not None:
+        gathered, failed = self._load(names, look_unless_stopping, within)
+        for name in failed.keys() & set(names):
+            reason = failed[name]
             error = UnavailableError if self._stopping else InvalidArgumentError
             if gathered.sources[name].config_json is not None:
                 reason = f"failed to load it with the configuration of the request: {reason}"
             raise error(f"load failed for model '{name}': {reason}")
 
-    def unload(self, name: str, *, dependents: bool = False, within: Turn | None = None) -> None:
+    def unload(self, name: ModelId, *, dependents: bool = False, within: Turn | None = None) -> None:
         """Take it out of service, and the ensembles on it; what they accepted is answered afterwards.
 
         Args:
@@ -84,19 +90,33 @@ class ModelOperations:
         """
         self._unload(name, dependents, within, is_gone=False)
 
-    def forget(self, name: str, *, dependents: bool = False, within: Turn | None = None) -> None:
+    def forget(self, name: ModelId, *, dependents: bool = False, within: Turn | None = None) -> None:
         """As `unload`, for a model that no repository has any more."""
         self._unload(name, dependents, within, is_gone=True)
 
-    def busy(self, name: str) -> bool:
+    def busy(self, name: ModelId) -> bool:
         """Whether an operation on the model is in work."""
         return self._turns.busy(name)
 
     def stop(self) -> None:
         """Begin no more loads."""
         self._stopping = True
+        self._loader.stop()
 
-    def _load(self, names: Sequence[str], look: Look, within: Turn | None) -> tuple[_Gathered, Mapping[str, str]]:
+    def announce_end(self) -> None:
+        """Everything is about to be unloaded, by the stop of the server: the agents of models are told."""
+        for plan in [*self._served.values()]:
+            if plan.agents is not None:
+                plan.agents.unload()
+
+    def close(self) -> None:
+        """Let go of what was loaded; after it was unloaded."""
+        for name in [*self._served]:
+            self._served.pop(name).release()
+
+    def _load(
+        self, names: Sequence[ModelId], look: Look, within: Turn | None
+    ) -> tuple[_Gathered, Mapping[ModelId, str]]:
         """Gives what was loaded, and by name why a model was not."""
         touched = self._with_ensembles(names)
         while True:
@@ -112,10 +132,10 @@ class ModelOperations:
             # What a model needs is known only once it was looked at: look again when the turn of that has come too.
             touched = [*touched, *needed]
 
-    def _with_ensembles(self, names: Collection[str]) -> list[str]:
+    def _with_ensembles(self, names: Collection[ModelId]) -> list[ModelId]:
         return [*names, *self._needs.ensembles_on(names)]
 
-    def _gather(self, names: Sequence[str], look: Look, turn: Turn) -> _Gathered:
+    def _gather(self, names: Sequence[ModelId], look: Look, turn: Turn) -> _Gathered:
         gathered = _Gathered(sources := {}, {})
         waiting = list(names)
         for name in waiting:  # grows meanwhile
@@ -133,20 +153,21 @@ class ModelOperations:
             waiting += plan.steps if isinstance(plan, ModelLoad) else ()
         return gathered
 
-    def _run(self, gathered: _Gathered, turn: Turn) -> dict[str, str]:
+    def _run(self, gathered: _Gathered, turn: Turn) -> dict[ModelId, str]:
         plans = gathered.plans
         steps = {name: plan.steps if isinstance(plan, ModelLoad) else () for name, plan in plans.items()}
         for name in steps:
             if circle := circle_of(name, steps):
+                plans[name].release()  # type: ignore[union-attr]  # only an ensemble needs anything
                 plans[name] = InvalidArgumentError(f"ensemble '{name}' needs itself: {' → '.join(circle)}")
         self._loader.begin(plans)
-        failed: dict[str, str] = {}
+        failed: dict[ModelId, str] = {}
         for layer in in_layers(steps):
             failed |= self._load_layer({name: plans[name] for name in layer}, turn)
         self._refresh(list(plans), turn)
         return failed
 
-    def _load_layer(self, plans: Mapping[str, Planned], turn: Turn) -> Mapping[str, str]:
+    def _load_layer(self, plans: Mapping[ModelId, Planned], turn: Turn) -> Mapping[ModelId, str]:
         """Models of which none needs another."""
         failed = self._lifecycle.load(plans, in_pool=turn.within is None)
         for name, plan in plans.items():
@@ -155,47 +176,66 @@ class ModelOperations:
             self._loader.keep(name, self._served.get(name))
         return failed
 
-    def _remember(self, name: str, plan: ModelLoad, *, is_served: bool) -> None:
+    def _remember(self, name: ModelId, plan: ModelLoad, *, is_served: bool) -> None:
         if is_served:
-            self._served[name] = plan
+            plan.hold()
+            before, self._served[name] = self._served.get(name), plan
+            if plan.agents is not None:
+                plan.agents.complete()
+            if before is not None:
+                if before.agents is not None and before.agents is not plan.agents:
+                    before.agents.unload()
+                before.release()
+        elif plan.agents is not None:
+            plan.agents.fail()
         self._needs.set(name, self._served.get(name, plan).steps)
         if plan.steps:
             self._ensembles[name] = plan.source
 
-    def _refresh(self, changed: Sequence[str], turn: Turn) -> None:
+    def _refresh(self, changed: Sequence[ModelId], turn: Turn) -> None:
         """The ensembles on models that may have changed: each is kept, comes back, is loaded anew, or goes."""
         for name in self._needs.ensembles_on(changed):
             served, models = self._served.get(name), self._lifecycle.directory.models
-            lacking = next(
-                (step for step in self._needs.of(name) if step not in models or not models[step].serving), ""
-            )
+            steps = self._loader.resolved(name, self._needs.of(name))
+            has_moved = steps != self._needs.of(name)
+            self._needs.set(name, steps)
+            lacking = next((step for step in steps if step not in models or not models[step].serving), "")
             if lacking and served is not None:
                 self._withdraw(name, f"its step '{lacking}' does not serve any more")
-            if lacking or (served is not None and self._still_fits(name, served)):
+            if lacking or (served is not None and not has_moved and self._still_fits(name, served)):
                 continue
-            plans = {name: self._loader.plan(self._ensembles[name], served, turn)}
-            self._loader.begin(plans)
-            if self._load_layer(plans, turn) and served is not None:
-                self._withdraw(name, "its steps have changed, and do not fit any more")
+            self._load_again(name, served, turn)
 
-    def _still_fits(self, name: str, served: ModelLoad) -> bool:
+    def _load_again(self, name: ModelId, served: ModelLoad | None, turn: Turn) -> None:
+        plan = self._loader.plan(self._ensembles[name], served, turn)
+        try:
+            self._loader.begin({name: plan})
+            if self._load_layer({name: plan}, turn) and served is not None:
+                self._withdraw(name, "its steps have changed, and do not fit any more")
+        finally:
+            if isinstance(plan, ModelLoad):
+                plan.release()
+
+    def _still_fits(self, name: ModelId, served: ModelLoad) -> bool:
         versions = self._lifecycle.directory.models[name].versions
         return isinstance(served, EnsembleLoad) and bool(versions) and all(served.fits(each) for each in versions)
 
-    def _unload(self, name: str, dependents: bool, within: Turn | None, *, is_gone: bool) -> None:
-        touched: list[str] = [name]
+    def _unload(self, name: ModelId, dependents: bool, within: Turn | None, *, is_gone: bool) -> None:
+        touched: list[ModelId] = [name]
         while True:
             with self._turns.of(*touched, within=within) as turn:
                 ensembles = self._needs.ensembles_on([name])
                 left = self._needs.left_by(name) if dependents else []
                 touched = [name, *ensembles, *left]
                 if set(touched) <= set(turn.names):
-                    return self._take_out(name, ensembles, left, is_gone)
+                    self._take_out(name, self._needs.needing(name), left, is_gone)
+                    # With namespaces, those that lost it may go on with another model of its name.
+                    return self._refresh([name], turn)
 
-    def _take_out(self, name: str, ensembles: Sequence[str], left: Sequence[str], is_gone: bool) -> None:
+    def _take_out(self, name: ModelId, ensembles: Sequence[ModelId], left: Sequence[ModelId], is_gone: bool) -> None:
         """In an order in which nothing goes before what needs it."""
         self._needs.drop([name, *left])
-        out: list[str] = []
+        out: list[ModelId] = []
         for each in reversed(ensembles):
             if each in self._served:
                 self._withdraw(each, f"its step '{name}' is unloaded", after=out)
@@ -207,12 +247,16 @@ class ModelOperations:
             leave(each, after=out)
             out.append(each)
 
-    def _withdraw(self, name: str, why: str, after: Sequence[str] = ()) -> None:
+    def _withdraw(self, name: ModelId, why: str, after: Sequence[ModelId] = ()) -> None:
         """An ensemble that can't serve without its steps; it comes back with them."""
         self._log.about(name).info(f"ensemble '{name}' is unloaded: {why}")
         self._drop(name)
         self._lifecycle.unload(name, after=after)
 
-    def _drop(self, name: str) -> None:
-        self._served.pop(name, None)
+    def _drop(self, name: ModelId) -> None:
+        before = self._served.pop(name, None)
+        if before is not None:
+            if before.agents is not None:
+                before.agents.unload()
+            before.release()
         self._loader.keep(name, None)

@@ -1,14 +1,12 @@
 """The files of a load request, laid out as a model's folder for as long as a version that was loaded from it lives."""
 
 import os
-import shutil
-import tempfile
-import threading
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
-from charonia.core.errors import InternalError, InvalidArgumentError
+from charonia.core.errors import InvalidArgumentError
 from charonia.core.text import printable, shown
+from charonia.repository.temporary import TemporaryFolder, TemporaryFolders
 
 _PREFIX = "charonia-overrides-"
 _MAX_FILE_NAME_BYTES = 255
@@ -16,40 +14,13 @@ _MAX_FILE_NAME_BYTES = 255
 _MAX_PATH_BYTES, _MAX_PATH_PARTS = 1024, 64
 
 
-class OverrideFolder:
-    """A model's folder with nothing but the files of a request. Removed when all who hold it have let go.
-
-    Attributes:
-        path: the folder, named by the model.
-    """
-
-    def __init__(self, root: Path, path: Path) -> None:
-        self.path = path
-        self._root = root
-        self._lock = threading.Lock()
-        self._holders = 1
-
-    def hold(self) -> None:
-        """Whoever made the folder holds it already."""
-        with self._lock:
-            self._holders += 1
-
-    def release(self) -> None:
-        with self._lock:
-            self._holders -= 1
-            last = self._holders == 0
-        if last:
-            shutil.rmtree(self._root, ignore_errors=True)
-
-
 class OverrideFolders:
-    """All such folders of one server, under one that only its user may enter."""
+    """All such folders of one server."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._root: Path | None = None
+        self._folders = TemporaryFolders(_PREFIX)
 
-    def lay_out(self, model: str, files: Mapping[str, bytes]) -> OverrideFolder:
+    def lay_out(self, model: str, files: Mapping[str, bytes]) -> TemporaryFolder:
         """Write the files into a new folder; the caller holds it.
 
         Raises:
@@ -58,32 +29,21 @@ class OverrideFolders:
         """
         places = _places(files)
         try:
-            root = Path(tempfile.mkdtemp(dir=self._private_root()))
-            folder = OverrideFolder(root, root / model)
+            root = self._folders.make()
+            folder = TemporaryFolder(root, root / model)
             try:
                 _write(folder.path, places, files)
             except BaseException:
                 folder.release()
                 raise
         except OSError as error:
-            raise InternalError(
-                f"the files for model '{shown(model)}' can't be written under '{tempfile.gettempdir()}': "
-                f"{error.strerror or error}; the environment variable TMPDIR chooses another folder"
-            ) from None
+            remedy = "the environment variable TMPDIR chooses another folder"
+            raise self._folders.failed(model, error, remedy) from None
         return folder
 
     def close(self) -> None:
         """Remove what is left, whoever holds it."""
-        with self._lock:
-            root, self._root = self._root, None
-        if root is not None:
-            shutil.rmtree(root, ignore_errors=True)
-
-    def _private_root(self) -> Path:
-        with self._lock:
-            if self._root is None:
-                self._root = Path(tempfile.mkdtemp(prefix=_PREFIX))
-            return self._root
+        self._folders.close()
 
 
 def _write(folder: Path, places: Mapping[str, PurePosixPath], files: Mapping[str, bytes]) -> None:

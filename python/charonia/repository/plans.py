@@ -5,6 +5,7 @@ from enum import Enum, auto
 from typing import Protocol
 
 from charonia.core.errors import CharoniaError
+from charonia.core.model_id import ModelId
 from charonia.repository.states import V
 
 
@@ -53,5 +54,5 @@ class ModelPlan(Protocol[V]):
         ...
 
 
-Plans = Mapping[str, ModelPlan[V] | CharoniaError]
-"""By model name: what to load, or why it can't be. Made for all models of a load at once: instances share the cores."""
+Plans = Mapping[ModelId, ModelPlan[V] | CharoniaError]
+"""By model: what to load, or why it can't be. Made for all models of a load at once: instances share the cores."""

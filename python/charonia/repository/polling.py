@@ -2,15 +2,17 @@
 
 import threading
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 
 from charonia.core.errors import CharoniaError
 from charonia.core.log import Log
+from charonia.core.model_id import ModelId
 from charonia.core.protocols import OnDeath
 from charonia.engine.model import ModelVersion
+from charonia.repository.all_repositories import AllRepositories
 from charonia.repository.fingerprint import Fingerprint
 from charonia.repository.lifecycle import ModelLifecycle
 from charonia.repository.operations import ModelOperations
@@ -24,8 +26,8 @@ from charonia.repository.source import Look, ModelSource, look_around, look_in
 class _Seen:
     """What is known of the models: `latest` at the last look; `tried` at the last attempt to load, good or not."""
 
-    latest: dict[str, Fingerprint] = field(default_factory=dict)
-    tried: dict[str, Fingerprint] = field(default_factory=dict)
+    latest: dict[ModelId, Fingerprint] = field(default_factory=dict)
+    tried: dict[ModelId, Fingerprint] = field(default_factory=dict)
 
 
 class RepositoryPolling:
@@ -41,23 +43,23 @@ class RepositoryPolling:
 
     def __init__(
         self,
-        repositories: Iterable[str],
+        repositories: AllRepositories,
         operations: ModelOperations,
         lifecycle: ModelLifecycle[ModelVersion],
         log: Log,
         remarks: Remarks,
         threads: int,
     ) -> None:
-        self._repositories = tuple(repositories)
+        self._repositories = repositories
         self._operations = operations
         self._lifecycle = lifecycle
         self._log = log
         self._remarks = remarks
         self._workers = ThreadPoolExecutor(threads, "poll-load")
         self._seen = _Seen()
-        self._known: tuple[list[str], dict[str, str]] = ([], {})
+        self._known: tuple[list[ModelId], dict[ModelId, str]] = ([], {})
 
-    def begin(self, sources: dict[str, ModelSource]) -> None:
+    def begin(self, sources: dict[ModelId, ModelSource]) -> None:
         """These were tried by the start."""
         prints = {name: source.fingerprint for name, source in sources.items()}
         self._seen = _Seen(dict(prints), dict(prints))
@@ -75,7 +77,8 @@ class RepositoryPolling:
         for name in self._gone(sources):
             del self._seen.tried[name]
             begun.append(self._begin(name, partial(self._drop, name, name in found.duplicates)))
-        changed = {source.name: source for source in self._changed(sources)}
+        changed = {source.id: source for source in self._changed(sources)}
+        self._repositories.read_configs([each.remote for each in changed.values() if each.remote is not None])
         look = look_in(changed)  # the steps of an ensemble that are being copied still wait for the next look
         for name, source in changed.items():
             self._seen.tried[name] = source.fingerprint
@@ -87,7 +90,7 @@ class RepositoryPolling:
         """After the last look. What is in work goes on."""
         self._workers.shutdown(wait=False, cancel_futures=True)
 
-    def _changed(self, sources: dict[str, ModelSource]) -> list[ModelSource]:
+    def _changed(self, sources: dict[ModelId, ModelSource]) -> list[ModelSource]:
         """Other than at the last attempt, the same as at the last look, and not being loaded just now."""
         tried, latest = self._seen.tried, self._seen.latest
         return [
@@ -96,7 +99,7 @@ class RepositoryPolling:
             if tried.get(name) != source.fingerprint == latest.get(name) and not self._operations.busy(name)
         ]
 
-    def _gone(self, sources: dict[str, ModelSource]) -> list[str]:
+    def _gone(self, sources: dict[ModelId, ModelSource]) -> list[ModelId]:
         seen = self._seen
         missing = [name for name in seen.tried if name not in sources and name not in seen.latest]
         return [name for name in missing if not self._operations.busy(name)]
@@ -109,7 +112,7 @@ class RepositoryPolling:
             self._known = known
             self._lifecycle.know(*known)
 
-    def _begin(self, name: str, work: Callable[[], None]) -> Future[None]:
+    def _begin(self, name: ModelId, work: Callable[[], None]) -> Future[None]:
         def run() -> None:
             try:
                 work()
@@ -118,13 +121,13 @@ class RepositoryPolling:
 
         return self._workers.submit(run)
 
-    def _load(self, name: str, look: Look) -> None:
+    def _load(self, name: ModelId, look: Look) -> None:
         try:
-            self._operations.load(name, look)
+            self._operations.load([name], look)
         except CharoniaError as error:
             self._log.verbose(str(error))  # the reason is in the log already
 
-    def _drop(self, name: str, is_duplicate: bool) -> None:
+    def _drop(self, name: ModelId, is_duplicate: bool) -> None:
         if is_duplicate:
             self._operations.unload(name)
         else:

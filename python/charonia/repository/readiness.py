@@ -38,7 +38,7 @@ def server_ready(*, live: bool, loaded: bool, exiting: bool, strict: bool, wante
 def readiness_table(models: Directory[ModelVersion]) -> dict[tuple[str, str], tuple[bool, int, bool]]:
     """What the wire answers from, by (name, version), "" for the default: ready, where instances wait, decoupled."""
     rows: dict[tuple[str, str], tuple[bool, int, bool]] = {}
-    for name, model in models.models.items():
+    for name, model in models.named.items():
         for entry in model.entries:
             rows[name, ""] = (False, 0, False)
             rows[name, "" if entry.version is None else str(entry.version)] = (False, 0, False)

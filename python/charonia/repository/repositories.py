@@ -1,61 +1,72 @@
 """Where models are looked for: the repositories of a server, and the folders in them that have a model's name."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from unicodedata import category
 
+from charonia.core.cloud_address import is_cloud_address, parse_cloud_address
 from charonia.core.errors import InvalidArgumentError, NotFoundError
+from charonia.core.model_id import ModelId
 from charonia.core.text import printable, shown
-from charonia.options import check_in_file_system
-from charonia.repository.strays import listing
+from charonia.repository.files import LOCAL, Entry, Files
 
-Holders = Mapping[str, Sequence[str]]
-"""By model name, the repositories that have a folder of that name."""
+Holders = Mapping[ModelId, Sequence[str]]
+"""By model, the repositories that have its folder; with namespaces always one."""
 
 DUPLICATE = "model appears in two or more repositories"
 _MAX_NAME_BYTES = 255
 
 
 def repository_paths(given: Sequence[str]) -> tuple[str, ...]:
-    """The folders, each once.
+    """The repositories, each once, in one way of writing it.
 
     Raises:
-        UnsupportedError: one that is not in the file system.
+        InvalidArgumentError: a URL that is no address of a repository.
     """
-    for path in given:
-        check_in_file_system(path)
-    return tuple(dict.fromkeys(os.path.normpath(path) for path in given))
+    return tuple(
+        dict.fromkeys(
+            parse_cloud_address(each).url if is_cloud_address(each) else os.path.normpath(each) for each in given
+        )
+    )
 
 
-def holders_of_models(repositories: Sequence[str]) -> dict[str, tuple[str, ...]]:
+def holders_of_models(
+    repositories: Sequence[str], files: Files = LOCAL, *, namespacing: bool = False
+) -> dict[ModelId, tuple[str, ...]]:
     """All folders that may be models; nothing looks into them. A repository that can't be read has none."""
-    found: dict[str, tuple[str, ...]] = {}
+    found: dict[ModelId, tuple[str, ...]] = {}
     for repository in repositories:
-        for name in _folders(repository):
-            found[name] = (*found.get(name, ()), repository)
+        for name in _folders(repository, files):
+            model = ModelId(name, repository if namespacing else "")
+            found[model] = (*found.get(model, ()), repository)
     return found
 
 
-def holder_of(name: str, holders: Holders) -> str:
+def holder_of(model: ModelId, holders: Holders) -> str:
     """The one repository that has the model.
 
     Raises:
         NotFoundError: there is none.
         InvalidArgumentError: there are several.
     """
-    found = holders.get(name, ())
+    found = holders.get(model, ())
     if not found:
-        raise NotFoundError(missing_reason(name, holders))
+        raise NotFoundError(missing_reason(model, holders))
     if len(found) > 1:
-        raise InvalidArgumentError(duplicate_reason(name, found))
+        raise InvalidArgumentError(duplicate_reason(model, found))
     return found[0]
+
+
+def of_name(name: str, there: Iterable[ModelId]) -> list[ModelId]:
+    """Those that `name` means: all of that name, in whichever namespace; itself alone where there is none."""
+    return [model for model in there if name in (model.name, model)] or [ModelId(name)]
 
 
 def duplicate_reason(name: str, repositories: Sequence[str]) -> str:
     return f"{DUPLICATE}: '{name}' is in {', '.join(repositories)}"
 
 
-def missing_reason(name: str, there: Mapping[str, object]) -> str:
+def missing_reason(name: str, there: Iterable[str]) -> str:
     models = shown(", ".join(sorted(there))) or "none"
     return f"'{shown(name)}': model not found in any model repository; there are: {models}"
 
@@ -84,12 +95,19 @@ def _why_no_name(name: str) -> str:
     return ""
 
 
-def _folders(repository: str) -> list[str]:
+def _folders(repository: str, files: Files) -> list[str]:
     try:
-        entries = listing(repository)
+        entries = files.listing(repository)
     except OSError:
         return []
-    return [entry.name for entry in entries if os.path.isdir(entry.path) and _is_text(entry.name)]
+    return [entry.name for entry in entries if _is_folder(entry) and _is_text(entry.name)]
+
+
+def _is_folder(entry: Entry) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link that leads in a circle
+        return False
 
 
 def _is_text(name: str) -> bool:

@@ -7,12 +7,13 @@ from traceback import format_exc
 from typing import Generic
 
 from charonia.core.log import Log
+from charonia.core.model_id import ModelId
 from charonia.repository.states import V, VersionRecord
 
 # A version that was replaced finishes what it accepted, however long that takes.
 _PATIENCE_S = 3600.0
 
-Stopped = Callable[[str, VersionRecord[V], bool], None]
+Stopped = Callable[[ModelId, VersionRecord[V], bool], None]
 """Told the model's name, the record, and whether all of the version has ended."""
 
 
@@ -27,9 +28,9 @@ class Retirement(Generic[V]):
         self._on_stopped = on_stopped
         self._log = log
         self._changed = threading.Condition()
-        self._waiting: list[tuple[str, VersionRecord[V]]] = []
+        self._waiting: list[tuple[ModelId, VersionRecord[V]]] = []
 
-    def begin(self, name: str, records: Iterable[VersionRecord[V]], users: Sequence[V] = ()) -> None:
+    def begin(self, name: ModelId, records: Iterable[VersionRecord[V]], users: Sequence[V] = ()) -> None:
         """Stop versions in the background. The caller has published that they are not to be asked any more.
 
         Args:
@@ -40,7 +41,7 @@ class Retirement(Generic[V]):
                 self._waiting.append((name, record))
             threading.Thread(target=self._run, args=(name, record, users), name=f"unload-{name}", daemon=True).start()
 
-    def stop(self, name: str, record: VersionRecord[V], deadline: float) -> bool:
+    def stop(self, name: ModelId, record: VersionRecord[V], deadline: float) -> bool:
         """Stop one version now. False when it was still busy at the deadline, or failed to stop; it is left then."""
         loaded = record.loaded
         if loaded is None:
@@ -56,7 +57,7 @@ class Retirement(Generic[V]):
         return stopped
 
     @property
-    def waiting(self) -> list[tuple[str, VersionRecord[V]]]:
+    def waiting(self) -> list[tuple[ModelId, VersionRecord[V]]]:
         """By the name of the model, what has not ended yet."""
         with self._changed:
             return list(self._waiting)
@@ -66,7 +67,7 @@ class Retirement(Generic[V]):
         with self._changed:
             return self._changed.wait_for(lambda: not self._waiting, max(0.0, timeout_s))
 
-    def _run(self, name: str, record: VersionRecord[V], users: Sequence[V]) -> None:
+    def _run(self, name: ModelId, record: VersionRecord[V], users: Sequence[V]) -> None:
         deadline = monotonic() + _PATIENCE_S
         try:
             for user in users:

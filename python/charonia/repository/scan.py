@@ -11,9 +11,11 @@ from pathlib import Path
 
 from charonia.config.findings import Finding
 from charonia.core.errors import InvalidArgumentError
+from charonia.core.model_id import ModelId
 from charonia.repository import strays
+from charonia.repository.files import LOCAL, Entries, Entry, Files
 from charonia.repository.repositories import repository_paths
-from charonia.repository.strays import is_version, listing, warning
+from charonia.repository.strays import is_version, warning
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +24,11 @@ class FoundModel:
 
     Attributes:
         name: the folder's name, which is the model's.
-        path: the model folder; repository: the folder it lies in, as the user wrote it.
+        path: the model folder, once it is in the file system; repository: what it lies in, as the user wrote it.
         versions: numbers of its version folders, ascending.
         warnings: what in it will not be used, and why.
         misplaced: why it can't be a model: its repository is no repository; None for nearly every one.
+        namespace: see `ModelId`.
     """
 
     name: str
@@ -34,6 +37,11 @@ class FoundModel:
     versions: tuple[int, ...]
     warnings: tuple[Finding, ...] = ()
     misplaced: Finding | None = None
+    namespace: str = ""
+
+    @property
+    def id(self) -> ModelId:
+        return ModelId(self.name, self.namespace)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,49 +49,54 @@ class Scan:
     """All repositories together.
 
     Attributes:
-        models: by name; each is in exactly one repository.
-        duplicates: names that are in several, with those repositories; they can't be served.
+        models: by id, ascending; each is in exactly one repository.
+        duplicates: names that are in several, with those repositories; they can't be served without namespaces.
         warnings: what lies in a repository and is no model.
     """
 
-    models: dict[str, FoundModel]
-    duplicates: dict[str, tuple[str, ...]]
+    models: dict[ModelId, FoundModel]
+    duplicates: dict[ModelId, tuple[str, ...]]
     warnings: tuple[Finding, ...] = ()
 
 
-def scan(repositories: Sequence[str]) -> Scan:
+def scan(repositories: Sequence[str], files: Files = LOCAL, *, namespacing: bool = False) -> Scan:
     """Look through all repositories. A repository that is named twice counts once.
+
+    Args:
+        namespacing: whether each repository is a namespace of its own.
 
     Raises:
         InvalidArgumentError: a repository that is no folder, or can't be read.
-        UnsupportedError: one that is not in the file system.
     """
-    found: dict[str, list[FoundModel]] = {}
+    found: dict[ModelId, list[FoundModel]] = {}
     warnings: list[Finding] = []
     for repository in repository_paths(repositories):
-        usable, unusable = _sorted_out(repository, "model repository folder")
-        misplaced = strays.why_no_repository(repository, usable)
+        usable, unusable = _sorted_out(repository, "model repository folder", files)
+        misplaced = strays.why_no_repository(repository, usable, files)
         warnings += [*unusable, *strays.in_repository(repository, usable, misplaced)]
         for entry in usable:
             if entry.is_dir():
-                model = _look_or_warn(Path(entry.path), repository)
-                found.setdefault(entry.name, []).append(_without_place(model, misplaced))
+                model = _look_or_warn(entry.path, repository, files)
+                model = replace(model, namespace=repository if namespacing else "")
+                found.setdefault(model.id, []).append(_without_place(model, misplaced))
     return Scan(
-        models={name: places[0] for name, places in sorted(found.items()) if len(places) == 1},
-        duplicates={n: tuple(p.repository for p in places) for n, places in sorted(found.items()) if len(places) > 1},
+        models={model: places[0] for model, places in sorted(found.items()) if len(places) == 1},
+        duplicates={m: tuple(p.repository for p in places) for m, places in sorted(found.items()) if len(places) > 1},
         warnings=tuple(warnings),
     )
 
 
-def look_at(path: Path, repository: str) -> FoundModel:
+def look_at(path: str | os.PathLike[str], repository: str, files: Files = LOCAL) -> FoundModel:
     """One model folder.
 
     Raises:
         InvalidArgumentError: it can't be read.
     """
-    usable, unusable = _sorted_out(str(path), "the model's folder")
+    where = os.fspath(path)
+    usable, unusable = _sorted_out(where, "the model's folder", files)
     versions = sorted(int(entry.name) for entry in usable if is_version(entry.name) and entry.is_dir())
-    return FoundModel(path.name, path, repository, tuple(versions), (*unusable, *strays.in_model(path, usable)))
+    warnings = (*unusable, *strays.in_model(where, usable, files))
+    return FoundModel(os.path.basename(where), Path(where), repository, tuple(versions), warnings)
 
 
 def _without_place(model: FoundModel, misplaced: Finding | None) -> FoundModel:
@@ -91,19 +104,19 @@ def _without_place(model: FoundModel, misplaced: Finding | None) -> FoundModel:
     return replace(model, misplaced=misplaced) if misplaced is not None and not model.versions else model
 
 
-def _look_or_warn(path: Path, repository: str) -> FoundModel:
+def _look_or_warn(path: str, repository: str, files: Files) -> FoundModel:
     """A folder that can't be read is a model without versions: the others are not touched by it."""
     try:
-        return look_at(path, repository)
+        return look_at(path, repository, files)
     except InvalidArgumentError as error:
-        return FoundModel(path.name, path, repository, (), (warning(str(path), str(error)),))
+        return FoundModel(os.path.basename(path), Path(path), repository, (), (warning(path, str(error)),))
 
 
-def _sorted_out(folder: str, what: str) -> tuple[list["os.DirEntry[str]"], list[Finding]]:
+def _sorted_out(folder: str, what: str, files: Files) -> tuple[list[Entry], list[Finding]]:
     """What a folder holds, and what of it can't be used. One bad entry does not keep the others from being served."""
-    usable: list[os.DirEntry[str]] = []
+    usable: list[Entry] = []
     findings: list[Finding] = []
-    for entry in _entries(folder, what):
+    for entry in _entries(folder, what, files):
         reason = _why_unusable(entry)
         if reason:
             findings.append(warning(entry.path, f"this is ignored: {reason}"))
@@ -112,10 +125,10 @@ def _sorted_out(folder: str, what: str) -> tuple[list["os.DirEntry[str]"], list[
     return usable, findings
 
 
-def _entries(path: str, what: str) -> Sequence["os.DirEntry[str]"]:
+def _entries(path: str, what: str, files: Files) -> Entries:
     """What a folder holds, hidden things left out, sorted by name."""
     try:
-        return listing(path)
+        return files.listing(path)
     except NotADirectoryError:
         reason = "it is a file; a repository is a folder with a folder for each model"
     except FileNotFoundError:
@@ -127,7 +140,7 @@ def _entries(path: str, what: str) -> Sequence["os.DirEntry[str]"]:
     raise InvalidArgumentError(f"{what} '{path}' can't be read: {reason}")
 
 
-def _why_unusable(entry: "os.DirEntry[str]") -> str:
+def _why_unusable(entry: Entry) -> str:
     """ "" for nearly everything."""
     try:
         is_folder = entry.is_dir()

@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Generic, Protocol, TypeVar
 
+from charonia.core.model_id import ModelId, model_id
+
 
 class State(StrEnum):
     """Triton's states. UNKNOWN is a version that nobody asked for."""
@@ -77,12 +79,15 @@ class ModelRecord(Generic[V]):
         versions: those that were tried, by number.
     """
 
-    name: str
+    name: ModelId
     asked: bool = False
     gone: bool = False
     unusable: str = ""
     reason: str = ""
     versions: dict[int, VersionRecord[V]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.name = model_id(self.name)
 
     @property
     def is_loaded(self) -> bool:
@@ -110,9 +115,15 @@ class IndexEntry:
         version: None for a model of which no version was ever tried.
         state: None for a model that nobody asked for.
         reason: why the state is UNAVAILABLE; "" if there is nothing to say.
+        namespace: see `ModelId`; the index itself shows the name only.
     """
 
     name: str
     version: int | None = None
     state: State | None = None
     reason: str = ""
+    namespace: str = ""
+
+    @property
+    def id(self) -> ModelId:
+        return ModelId(self.name, self.namespace)

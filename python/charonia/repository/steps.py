@@ -9,6 +9,7 @@ from charonia.config.model_config import LoadedConfig
 from charonia.config.report import Report
 from charonia.config.steps import step_names, steps_of
 from charonia.config.validate_steps import StepModel, check_steps_with_models, is_decoupled
+from charonia.core.model_id import ModelId
 from charonia.core.text import in_one_line
 from charonia.engine.model import ModelVersion
 from charonia.repository.directory import Directory
@@ -27,7 +28,7 @@ def fitted(loaded: LoadedConfig, models: Models) -> LoadedConfig:
     report = Report(loaded.places)
     steps = _step_models(config, models)
     why_not = {name: _why_absent(name, models) for name in step_names(config) if name not in steps}
-    names = [name for name, model in models.models.items() if model.entries]
+    names = [name for name, model in models.named.items() if model.entries]
     check_steps_with_models(config, steps, names, report, why_not)
     config.model_transaction_policy.decoupled = is_decoupled(config, steps)
     return replace(loaded, config=config, findings=(*loaded.findings, *report.findings))
@@ -48,20 +49,20 @@ def labels_of(config: "ModelConfig", model_dir: Path, models: Models) -> Mapping
     return {name: labels for name, labels in made.items() if name in outputs} | dict(read_labels(config, model_dir))
 
 
-def _step_models(config: "ModelConfig", models: Models) -> dict[str, StepModel]:
+def _step_models(config: "ModelConfig", models: Models) -> dict[ModelId, StepModel]:
     """Those that serve, also of the ensembles among them, by name."""
-    found: dict[str, StepModel] = {}
+    found: dict[ModelId, StepModel] = {}
     names = list(step_names(config))
     for name in names:  # grows meanwhile
-        served = models.models[name].versions if name in models.models else ()
+        served = models.named[name].versions if name in models.named else ()
         if served and name not in found:
             found[name] = StepModel(served[-1].config, tuple(each.version for each in served))
             names += step_names(served[-1].config)
     return found
 
 
-def _why_absent(name: str, models: Models) -> str:
-    model = models.models.get(name)
+def _why_absent(name: ModelId, models: Models) -> str:
+    model = models.named.get(name)
     if model is None or not model.entries:
         return "no repository of this server has it"
     reasons = [in_one_line(entry.reason) for entry in model.entries if entry.reason]

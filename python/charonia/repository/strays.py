@@ -4,15 +4,15 @@ All of these are warnings. When a model can't be served, they are the likely rea
 """
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
 
 from charonia.config.findings import Finding, Severity
 from charonia.config.model_config import CONFIG_FILE
 from charonia.config.places import Place
-
-Entries = Sequence["os.DirEntry[str]"]
+from charonia.core.cloud_address import is_cloud_address
+from charonia.repository.files import LOCAL, Entries, Entry, Files
 
 _MAX_VERSION = 2**63 - 1
 # Folders beside the version folders that have another meaning.
@@ -30,12 +30,6 @@ def is_version(name: str) -> bool:
     return name.isascii() and name.isdigit() and name[0] != "0" and int(name) <= _MAX_VERSION
 
 
-def listing(path: str) -> list["os.DirEntry[str]"]:
-    """What a folder holds, hidden things left out, sorted by name. Raises OSError."""
-    with os.scandir(path) as entries:
-        return sorted((each for each in entries if not each.name.startswith(".")), key=lambda each: each.name)
-
-
 def in_repository(repository: str, entries: Entries, misplaced: Finding | None) -> Iterable[Finding]:
     """Files beside the model folders, and a repository that is none: `misplaced`, as `why_no_repository` has it."""
     if misplaced is not None:
@@ -47,75 +41,81 @@ def in_repository(repository: str, entries: Entries, misplaced: Finding | None) 
             yield _ignored(entry.path, "it is an archive, and only folders are models", "unpack it")
         elif is_model_file(entry.name) and misplaced is None:
             reason = "a model file belongs into a version folder of a model folder"
-            yield _ignored(entry.path, reason, f"move it, for example to {_home(Path(repository), entry.name)}")
+            yield _ignored(entry.path, reason, f"move it, for example to {_home(repository, entry.name)}")
         elif entry.name == CONFIG_FILE and misplaced is None:
             yield _ignored(entry.path, "a configuration belongs into the folder of its model", "move it there")
 
 
-def _home(repository: Path, name: str) -> Path:
+def _home(repository: str, name: str) -> str:
     """Where a model file of this name would be found without a configuration."""
     stem, _, suffix = name.partition(".")
-    return repository / stem / "1" / ("model.onnx" if suffix == "onnx" else name)
+    return f"{repository}/{stem}/1/{'model.onnx' if suffix == 'onnx' else name}"
 
 
-def why_no_repository(repository: str, entries: Entries) -> Finding | None:
+def why_no_repository(repository: str, entries: Entries, files: Files = LOCAL) -> Finding | None:
     """The most usual first mistake: the folder of one model, or of one version, where the repository should stand."""
-    if any(_is_folder(entry) and not is_version(entry.name) and _holds_versions(entry) for entry in entries):
+    if any(_is_folder(entry) and not is_version(entry.name) and _holds_versions(entry, files) for entry in entries):
         return None
-    path = Path(repository)
-    above = path.absolute().parent
-    if any(entry.name == CONFIG_FILE and _is_file(entry) for entry in entries) or _has_versions(entries):
+    if any(entry.name == CONFIG_FILE and _is_file(entry) for entry in entries) or _has_versions(entries, files):
         message = f"'{repository}' looks like the folder of one model; a repository is the folder above it"
-        return warning(repository, message, f"give --model-repository={_as_written(path, above)}")
+        return warning(repository, message, f"give --model-repository={_above(repository, 1)}")
     names = [entry.name for entry in entries if _is_file(entry) and is_model_file(entry.name)]
-    if names and is_version(path.absolute().name):
+    if names and is_version(os.path.basename(_absolute(repository))):
         message = f"'{repository}' looks like a version folder ('{names[0]}' lies in it); a repository is two above it"
-        return warning(repository, message, f"give --model-repository={_as_written(path, above.parent)}")
+        return warning(repository, message, f"give --model-repository={_above(repository, 2)}")
     return None
 
 
-def _as_written(given: Path, above: Path) -> str:
+def _absolute(repository: str) -> str:
+    return repository if is_cloud_address(repository) else os.path.abspath(repository)
+
+
+def _above(repository: str, levels: int) -> str:
     """Relative where the user wrote so."""
-    return str(above) if given.is_absolute() else os.path.relpath(above)
+    above = _absolute(repository)
+    for _ in range(levels):
+        above = os.path.dirname(above)
+    is_absolute = os.path.isabs(repository) or is_cloud_address(repository)
+    return above if is_absolute else os.path.relpath(above)
 
 
-def in_model(path: Path, entries: Entries) -> Iterable[Finding]:
+def in_model(path: str, entries: Entries, files: Files = LOCAL) -> Iterable[Finding]:
     """Files and folders of one model's folder that nothing reads."""
     versions = [entry for entry in entries if is_version(entry.name) and _is_folder(entry)]
-    yield from _configs(path, entries, versions)
+    yield from _configs(path, entries, versions, files)
     for entry in entries:
         if _is_folder(entry):
-            yield from _folder(path, entry, bool(versions))
+            yield from _folder(os.path.basename(path), entry, bool(versions), files)
         elif is_model_file(entry.name):
-            yield from _beside(path, entry, versions)
+            yield from _beside(path, entry, versions, files)
 
 
-def _folder(path: Path, entry: "os.DirEntry[str]", has_versions: bool) -> Iterable[Finding]:
+def _folder(model: str, entry: Entry, has_versions: bool, files: Files) -> Iterable[Finding]:
     if is_version(entry.name) or entry.name in _OTHER_FOLDERS:
         return
     if reason := _why_no_version(entry.name):
         message = f"folder '{entry.name}' is ignored as a version: {reason}"
         yield warning(entry.path, message, f"rename it to '{_number(entry.name)}'" if _number(entry.name) else "")
-    elif not has_versions and (_holds_model(entry) or _holds_versions(entry)):
-        inner = f"'{path.name}/{entry.name}'"
+    elif not has_versions and (_holds_model(entry, files) or _holds_versions(entry, files)):
+        inner = f"'{model}/{entry.name}'"
         message = f"the model lies one folder too deep, in {inner}, where nothing looks for it"
-        remedy = f"move what is in {inner} up into '{path.name}'"
-        if not _holds_versions(entry):
-            remedy = f"name the folder by a version: rename {inner} to '{path.name}/1'"
+        remedy = f"move what is in {inner} up into '{model}'"
+        if not _holds_versions(entry, files):
+            remedy = f"name the folder by a version: rename {inner} to '{model}/1'"
         yield warning(entry.path, message, remedy)
 
 
-def _beside(path: Path, entry: "os.DirEntry[str]", versions: Entries) -> Iterable[Finding]:
+def _beside(path: str, entry: Entry, versions: Entries, files: Files) -> Iterable[Finding]:
     """With version folders that hold the same, or anything, the file is only left over."""
-    if versions and (not is_surely_model(entry.name) or os.path.exists(Path(versions[-1].path) / entry.name)):
+    if versions and (not is_surely_model(entry.name) or _named(entry.name, versions[-1], files)):
         return
-    into = path / (versions[-1].name if versions else "1") / entry.name
+    into = f"{path}/{versions[-1].name if versions else '1'}/{entry.name}"
     where = "beside the version folders" if versions else "in the model's folder itself"
     message = f"{entry.name} lies {where}, where nothing looks for it"
     yield warning(entry.path, message, f"move it into a version folder: {into}")
 
 
-def _configs(path: Path, entries: Entries, versions: Entries) -> Iterable[Finding]:
+def _configs(path: str, entries: Entries, versions: Entries, files: Files) -> Iterable[Finding]:
     """Configurations under another name, or in a version folder."""
     has_config = any(entry.name == CONFIG_FILE for entry in entries)
     for entry in entries:
@@ -123,11 +123,11 @@ def _configs(path: Path, entries: Entries, versions: Entries) -> Iterable[Findin
             message = f"this file is ignored: the configuration is read from {CONFIG_FILE}"
             yield warning(entry.path, message, _config_remedy(entry.name))
     for version in versions:
-        inner = Path(version.path) / CONFIG_FILE
-        if os.path.isfile(inner):
+        inner = _named(CONFIG_FILE, version, files)
+        if inner is not None and _is_file(inner):
             message = "this file is ignored: the configuration is read from the folder above"
-            remedy = f"remove it; '{path / CONFIG_FILE}' counts" if has_config else f"move it to '{path / CONFIG_FILE}'"
-            yield warning(str(inner), message, remedy)
+            home = f"{path}/{CONFIG_FILE}"
+            yield warning(inner.path, message, f"remove it; '{home}' counts" if has_config else f"move it to '{home}'")
 
 
 def _config_remedy(name: str) -> str:
@@ -179,33 +179,37 @@ def is_surely_model(name: str) -> bool:
     return Path(name).suffix in _SURELY_MODELS or name in _MODEL_FILES
 
 
-def _has_versions(entries: Entries) -> bool:
-    return any(_is_folder(entry) and is_version(entry.name) and _holds_model(entry) for entry in entries)
+def _has_versions(entries: Entries, files: Files) -> bool:
+    return any(_is_folder(entry) and is_version(entry.name) and _holds_model(entry, files) for entry in entries)
 
 
-def _holds_versions(folder: "os.DirEntry[str]") -> bool:
-    return any(is_version(entry.name) and _is_folder(entry) for entry in _listing_or_none(folder))
+def _holds_versions(folder: Entry, files: Files) -> bool:
+    return any(is_version(entry.name) and _is_folder(entry) for entry in _listing_or_none(folder, files))
 
 
-def _holds_model(folder: "os.DirEntry[str]") -> bool:
-    return any(is_model_file(entry.name) for entry in _listing_or_none(folder))
+def _holds_model(folder: Entry, files: Files) -> bool:
+    return any(is_model_file(entry.name) for entry in _listing_or_none(folder, files))
 
 
-def _listing_or_none(folder: "os.DirEntry[str]") -> Entries:
+def _named(name: str, folder: Entry, files: Files) -> Entry | None:
+    return next((entry for entry in _listing_or_none(folder, files) if entry.name == name), None)
+
+
+def _listing_or_none(folder: Entry, files: Files) -> Entries:
     try:
-        return listing(folder.path)
+        return files.listing(folder.path)
     except OSError:
         return ()
 
 
-def _is_folder(entry: "os.DirEntry[str]") -> bool:
+def _is_folder(entry: Entry) -> bool:
     try:
         return entry.is_dir()
     except OSError:
         return False
 
 
-def _is_file(entry: "os.DirEntry[str]") -> bool:
+def _is_file(entry: Entry) -> bool:
     try:
         return entry.is_file()
     except OSError:

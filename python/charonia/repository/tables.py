@@ -8,6 +8,7 @@ from contextlib import suppress
 
 from charonia.backends.registry import BackendRegistry
 from charonia.cache.settings import parse_cache_config
+from charonia.config.rate_limits import given_resources
 from charonia.options import ServerOptions
 from charonia.repository.states import IndexEntry
 
@@ -24,6 +25,7 @@ def start_tables(
     index: Iterable[IndexEntry],
     protocol_version: str,
     extensions: Iterable[str],
+    agents: Iterable[tuple[str, str]] = (),
 ) -> Sequence[str]:
     """In Triton's order: repository agents, backends, models, options.
 
@@ -31,7 +33,7 @@ def start_tables(
         protocol_version: what the server metadata give as the server's version; `extensions` are theirs too.
     """
     return (
-        table(("Repository Agent", "Path"), ()),
+        table(("Repository Agent", "Path"), agents),
         table(("Backend", "Path", "Config"), [_backend_row(name, options, registry) for name in registry.made()]),
         model_table(entry for entry in index if entry.state is not None),
         table(("Option", "Value"), option_rows(options, protocol_version, extensions)),
@@ -55,7 +57,8 @@ def option_rows(options: ServerOptions, protocol_version: str, extensions: Itera
         *((f"startup_models_{at}", name) for at, name in enumerate(options.load_model)),
         ("strict_model_config", str(int(options.disable_auto_complete_config))),
         ("model_config_name", options.model_config_name),
-        ("rate_limit", "OFF"),
+        ("rate_limit", "EXEC_COUNT" if options.rate_limit == "execution_count" else "OFF"),
+        *_rate_limit_rows(options),
         ("pinned_memory_pool_byte_size", "0"),
         ("min_supported_compute_capability", "0.0"),
         ("strict_readiness", str(int(options.strict_readiness))),
@@ -65,9 +68,16 @@ def option_rows(options: ServerOptions, protocol_version: str, extensions: Itera
     ]
 
 
+def _rate_limit_rows(options: ServerOptions) -> Iterable[tuple[str, str]]:
+    given = given_resources(options.rate_limit_resource)
+    rows = [(name, count, device) for device, counts in sorted(given.items()) for name, count in sorted(counts.items())]
+    for at, (name, count, device) in enumerate(rows):
+        yield f"rate_limit_resource[{at}]", f'{{"name":"{name}", "count":{count} "device":{device}}}'
+
+
 def model_table(entries: Iterable[IndexEntry], width: int | None = None) -> str:
     """A row for each version, and one for each model without any: Model, Version, Status with the reason."""
-    rows = [(entry.name, "-" if entry.version is None else str(entry.version), _status(entry)) for entry in entries]
+    rows = [(entry.id, "-" if entry.version is None else str(entry.version), _status(entry)) for entry in entries]
     return table(("Model", "Version", "Status"), rows, width)
 
 

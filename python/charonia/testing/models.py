@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from charonia.config.schema import ModelConfig
+from charonia.core.model_id import ModelId
 from charonia.core.readiness import TellsReadiness
 from charonia.observe.statistics import ModelStatistics
 from charonia.repository.directory import Directory
@@ -38,7 +39,7 @@ def fake_directory(models: Iterable[FakeModel], records: Iterable[ModelRecord[Fa
     """A directory in which `models` are READY, and `records` stand as given."""
     found: dict[str, ModelRecord[FakeModel]] = {record.name: record for record in records}
     for model in models:
-        record = found.setdefault(model.name, ModelRecord(model.name, asked=True))
+        record = found.setdefault(model.name, ModelRecord(ModelId(model.name), asked=True))
         record.versions[model.version] = VersionRecord(model.version, State.READY, loaded=model)
     return Directory.of(found)
 
@@ -57,6 +58,8 @@ def example_models() -> list[FakeModel]:
 
 def example_directory(models: Iterable[FakeModel]) -> Directory[FakeModel]:
     """`models`; and `late` is loading, `bad` failed, `shelf` was never asked for."""
-    late = ModelRecord[FakeModel]("late", asked=True, versions={1: VersionRecord(1, State.LOADING)})
-    bad = ModelRecord[FakeModel]("bad", asked=True, versions={1: VersionRecord(1, State.UNAVAILABLE, "no such file")})
-    return fake_directory(models, (late, bad, ModelRecord("shelf")))
+    late = ModelRecord[FakeModel](ModelId("late"), asked=True, versions={1: VersionRecord(1, State.LOADING)})
+    bad = ModelRecord[FakeModel](
+        ModelId("bad"), asked=True, versions={1: VersionRecord(1, State.UNAVAILABLE, "no such file")}
+    )
+    return fake_directory(models, (late, bad, ModelRecord(ModelId("shelf"))))

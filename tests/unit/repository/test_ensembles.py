@@ -298,8 +298,9 @@ def test_a_failed_reload_of_a_step_leaves_the_ensemble_serving(serve, repository
 def test_polling_takes_ensembles_along_with_their_steps(repository, serve):
     served = serve("poll")
     server = served.server
-    paths = [str(repository.path)]
-    polling = RepositoryPolling(paths, server._operations, server.lifecycle, server.log, server._remarks, threads=2)
+    polling = RepositoryPolling(
+        server._repositories, server._operations, server.lifecycle, server.log, server._remarks, threads=2
+    )
     polling.look()
 
     def look():

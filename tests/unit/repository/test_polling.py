@@ -15,11 +15,11 @@ class Polled(Served):
     def __init__(self, *repositories: Repository) -> None:
         super().__init__(*repositories, mode="poll")
         server = self.server
-        paths = server.options.model_repository
+        repositories = server._repositories
         self.polling = RepositoryPolling(
-            paths, server._operations, server.lifecycle, server.log, server._remarks, threads=2
+            repositories, server._operations, server.lifecycle, server.log, server._remarks, threads=2
         )
-        self.polling.begin(look_around(paths)[1])
+        self.polling.begin(look_around(repositories)[1])
 
     def look(self) -> int:
         """Look once and wait for what it began; gives how much that was."""

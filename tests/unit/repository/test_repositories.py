@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from charonia.core.errors import InvalidArgumentError, NotFoundError, UnsupportedError
+from charonia.core.errors import InvalidArgumentError, NotFoundError
 from charonia.repository.repositories import check_model_name, holder_of, holders_of_models, repository_paths
 
 
@@ -60,10 +60,12 @@ def test_repositories_are_taken_once() -> None:
     assert repository_paths(["/a/", "/a", "b/../c"]) == ("/a", "c")
 
 
-@pytest.mark.parametrize(
-    ("path", "hint"), [("s3://bucket/models", "aws s3 sync s3://bucket/models"), ("gs://b", "gsutil")]
-)
-def test_repositories_in_a_cloud_come_later_and_the_message_helps_meanwhile(path: str, hint: str) -> None:
-    with pytest.raises(UnsupportedError, match="later version") as raised:
+@pytest.mark.parametrize("path", ["hdfs://bucket/models", "s3://", "gs:///", "as://account"])
+def test_urls_that_are_no_address_of_a_repository(path: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="is no address of a repository"):
         repository_paths(["/a", path])
-    assert hint in str(raised.value)
+
+
+def test_addresses_in_a_cloud_are_written_in_one_way() -> None:
+    given = ["s3://b//models/", "s3://b/models", "s3://host:9000/b", "s3://http://host:9000/b/"]
+    assert repository_paths(given) == ("s3://b/models", "s3://http://host:9000/b")

@@ -5,12 +5,14 @@ from collections.abc import Mapping
 from charonia.config.model_tensor import OPEN, shown
 from charonia.config.report import Report
 from charonia.config.schema import ModelConfig, ModelInput
+from charonia.config.steps import model_of
 from charonia.config.validate_steps import StepModel
+from charonia.core.model_id import ModelId
 
 Dims = tuple[int, ...]
 
 
-def check_batches(config: ModelConfig, models: Mapping[str, StepModel], report: Report) -> None:
+def check_batches(config: ModelConfig, models: Mapping[ModelId, StepModel], report: Report) -> None:
     """Warn of each step for which only requests of certain sizes fit. `config` has nothing that does not fit at all.
 
     Args:
@@ -20,7 +22,7 @@ def check_batches(config: ModelConfig, models: Mapping[str, StepModel], report: 
         return
     rows = _rows(config, models)
     for index, step in enumerate(config.ensemble_scheduling.step):
-        model = models.get(step.model_name)
+        model = models.get(model_of(step))
         if model is None or model.config.max_batch_size > 0:
             continue
         inputs = {io.name: io for io in model.config.input}
@@ -37,12 +39,12 @@ def check_batches(config: ModelConfig, models: Mapping[str, StepModel], report: 
                 report.warn(f'ensemble_scheduling.step[{index}].input_map["{key}"]', message, remedy)
 
 
-def _rows(config: ModelConfig, models: Mapping[str, StepModel]) -> Mapping[str, Dims]:
+def _rows(config: ModelConfig, models: Mapping[ModelId, StepModel]) -> Mapping[str, Dims]:
     """The tensors that surely have as many rows as the request, with the dims of a row: the ensemble's inputs, and what
     models that take batches make of such tensors."""
     rows = {io.name: tuple(io.reshape.shape if io.HasField("reshape") else io.dims) for io in config.input}
     steps = [
-        (step, models[step.model_name].config) for step in config.ensemble_scheduling.step if step.model_name in models
+        (step, models[model_of(step)].config) for step in config.ensemble_scheduling.step if model_of(step) in models
     ]
     batching = [(step, model) for step, model in steps if model.max_batch_size > 0]
     for _ in batching:  # each time at least one more is reached, in whatever order they stand

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 
 from charonia.config.model_tensor import OPEN
 from charonia.config.schema import ModelConfig, ModelEnsembling, ModelInput, ModelOutput
+from charonia.config.steps import model_of
 from charonia.config.validate_steps import StepModel, is_decoupled
 from charonia.core.datatypes import BY_NUMBER
+from charonia.core.model_id import ModelId
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ class Graph:
     flows: Mapping[str, Flow]
 
 
-def graph_of(config: ModelConfig, models: Mapping[str, StepModel]) -> Graph:
+def graph_of(config: ModelConfig, models: Mapping[ModelId, StepModel]) -> Graph:
     """Steps that wait for what nobody writes are left out: the findings say so."""
     flows = {io.name: _flow(io.name, io, config) for io in config.input}
     told = {io.name: _flow(io.name, io, config) for io in config.output}
@@ -76,8 +78,10 @@ def graph_of(config: ModelConfig, models: Mapping[str, StepModel]) -> Graph:
     return Graph([io.name for io in config.input], list(told), stages, {**flows, **told})
 
 
-def _step(number: int, step: ModelEnsembling.Step, config: ModelConfig, models: Mapping[str, StepModel]) -> GraphStep:
-    model = models[step.model_name].config if step.model_name in models else ModelConfig()
+def _step(
+    number: int, step: ModelEnsembling.Step, config: ModelConfig, models: Mapping[ModelId, StepModel]
+) -> GraphStep:
+    model = models[model_of(step)].config if model_of(step) in models else ModelConfig()
     alone = ModelConfig(name=config.name)
     alone.ensemble_scheduling.step.append(step)
     return GraphStep(
@@ -95,8 +99,8 @@ def _in_order(mapped: Mapping[str, str], ios: Sequence[ModelInput] | Sequence[Mo
     return {name: mapped[name] for name in (*names, *sorted(set(mapped) - set(names)))}
 
 
-def _written(step: ModelEnsembling.Step, models: Mapping[str, StepModel]) -> Mapping[str, Flow]:
-    model = models[step.model_name].config if step.model_name in models else ModelConfig()
+def _written(step: ModelEnsembling.Step, models: Mapping[ModelId, StepModel]) -> Mapping[str, Flow]:
+    model = models[model_of(step)].config if model_of(step) in models else ModelConfig()
     outputs = {io.name: io for io in model.output}
     return {
         tensor: _flow(tensor, outputs[name], model) if name in outputs else Flow(tensor)

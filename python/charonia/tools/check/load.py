@@ -49,7 +49,7 @@ def load_model(options: ServerOptions, name: str, report: Report) -> None:
 
 def _add_loaded(server: "Server", name: str, report: Report) -> None:
     """The steps of an ensemble are loaded too, and have their own turn."""
-    for model in (each for each in server.models.loaded() if each.name == name):
+    for model in (each for each in server.models.loaded() if each.id == name):
         seconds = model.statistics.load_duration_ns / 1e9
         samples = sum(max(1, each.count) for each in model.config.model_warmup if each.batch_size > 0)
         report.loads.append(Load(model.name, model.version, True, seconds, samples))
@@ -57,7 +57,7 @@ def _add_loaded(server: "Server", name: str, report: Report) -> None:
 
 def _add_failed(server: "Server", options: ServerOptions, name: str, seconds: float, report: Report) -> None:
     for entry in server.models.index():
-        if entry.name != name or not entry.reason:
+        if entry.id != name or not entry.reason:
             continue
         folder = next((Path(each, name) for each in options.model_repository if Path(each, name).is_dir()), Path(name))
         place = Place(str(folder / str(entry.version)) if entry.version is not None else str(folder))

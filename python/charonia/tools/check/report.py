@@ -1,7 +1,7 @@
 """What a check found: plain records."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 
 from charonia.config.findings import Finding
 from charonia.tools.check.graph import Graph
@@ -55,6 +55,11 @@ class Report:
             if finding not in known:
                 known.add(finding)
                 found.append(ModelFinding(model, version, finding))
+
+    def rewrite(self, change: Callable[[Finding], Finding]) -> None:
+        """Say all that was found in another way."""
+        for found in self._found.values():
+            found[:] = [replace(each, finding=change(each.finding)) for each in found]
 
     def of(self, model: str) -> list[ModelFinding]:
         """Errors first, each kind by place."""

@@ -1,0 +1,202 @@
+"""All repositories of one server, in the file system and in clouds: what lies in them now, for one look."""
+
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from charonia.config.findings import Finding
+from charonia.core.clock import Clock
+from charonia.core.cloud_address import CloudAddress, is_cloud_address, parse_cloud_address
+from charonia.core.errors import CharoniaError, InvalidArgumentError
+from charonia.core.log import Log
+from charonia.core.model_id import ModelId
+from charonia.repository.files import LOCAL, Entries
+from charonia.repository.remote.credentials import credentials_for
+from charonia.repository.remote.downloads import Downloads
+from charonia.repository.remote.folders import RemoteModel
+from charonia.repository.remote.objects import ObjectTree
+from charonia.repository.remote.retries import Opened, SteadyStore
+from charonia.repository.remote.stores import check_installed, open_store
+from charonia.repository.repositories import Holders, holders_of_models, repository_paths
+from charonia.repository.temporary import TemporaryFolders
+
+_PREFIX = "charonia-models-"
+_MOUNT_VARIABLES = {
+    "s3": "TRITON_AWS_MOUNT_DIRECTORY",
+    "gs": "TRITON_GCS_MOUNT_DIRECTORY",
+    "as": "TRITON_AZURE_MOUNT_DIRECTORY",
+}
+
+
+class OpenStore(Protocol):
+    """Opens the store of an address; `remote_store` is the real one."""
+
+    def __call__(self, address: CloudAddress, written: str, environment: Mapping[str, str]) -> Opened: ...
+
+
+def remote_store(address: CloudAddress, written: str, environment: Mapping[str, str]) -> Opened:
+    """With the credentials that there are now."""
+    credentials = credentials_for(address, written, environment)
+    return open_store(address, credentials), credentials
+
+
+@dataclass(frozen=True, slots=True)
+class CloudParts:
+    """What repositories in clouds need of the server.
+
+    Attributes:
+        stopping: once it is set, nothing is downloaded and nothing is tried again.
+    """
+
+    environment: Mapping[str, str]
+    clock: Clock
+    stopping: threading.Event
+    log: Log
+    open_store: OpenStore = remote_store
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """What all repositories hold at one moment; see `files.Files`. Local folders are looked at when asked for."""
+
+    trees: dict[str, ObjectTree] = field(default_factory=dict)
+
+    def listing(self, path: str) -> Entries:
+        for url, tree in self.trees.items():
+            if path == url or path.startswith(f"{url}/"):
+                return tree.listing(path)
+        return LOCAL.listing(path)
+
+    @property
+    def remarks(self) -> tuple[Finding, ...]:
+        """About what can't be used, whatever it was meant as."""
+        return tuple(each for tree in self.trees.values() for each in tree.remarks)
+
+
+@dataclass(frozen=True, slots=True)
+class _CloudRepository:
+    address: CloudAddress
+    store: SteadyStore
+    local: TemporaryFolders
+
+    @property
+    def root(self) -> str:
+        """The key of the folder."""
+        return "/".join(part for part in (self.address.bucket, self.address.path) if part)
+
+    def tree(self) -> ObjectTree:
+        """Everything, by one listing."""
+        found = self.store.call("list the repository", lambda store: store.objects(self.root))
+        tree = ObjectTree.of(self.address.url, self.root, found)
+        if not found and not self.address.path:
+            tree.add_folders(self.folders())  # tells an empty bucket from none
+        return tree
+
+    def tree_with(self, name: str) -> ObjectTree:
+        """The names of all models, and everything of one."""
+        key = f"{self.root}/{name}"
+        found = self.store.call(f"list '{name}'", lambda store: store.objects(key))
+        tree = ObjectTree.of(self.address.url, self.root, found)
+        tree.add_folders(self.folders())
+        return tree
+
+    def folders(self) -> Sequence[str]:
+        return self.store.call("list the models", lambda store: store.folders(self.root))
+
+
+class AllRepositories:
+    """
+    Args:
+        given: as the user has named them.
+        namespacing: whether each is a namespace of its own.
+        cloud: None where all are in the file system.
+
+    Raises:
+        InvalidArgumentError: an address that is none, or a folder for downloads that is not there.
+        UnsupportedError: what a kind of address needs is not installed.
+    """
+
+    def __init__(self, given: Sequence[str], cloud: CloudParts | None = None, *, namespacing: bool = False) -> None:
+        self.paths = repository_paths(given)
+        self.namespacing = namespacing
+        self._downloads: Downloads | None = None
+        self._clouds: dict[str, _CloudRepository] = {}
+        written = [each for each in given if is_cloud_address(each)]
+        if written and cloud is not None:
+            self._downloads = Downloads(cloud.clock, cloud.stopping)
+            local: dict[str, TemporaryFolders] = {}
+            for each in written:
+                address = parse_cloud_address(each)
+                if address.kind not in local:
+                    local[address.kind] = _local_folders(address.kind, cloud)
+                self._clouds[address.url] = _cloud_repository(address, each, cloud, local[address.kind])
+
+    def look(self) -> Snapshot:
+        """Everything.
+
+        Raises:
+            CharoniaError: a store can't be read; there is nothing to see then, and nothing to conclude.
+        """
+        return self._look({url: partial(each.tree) for url, each in self._clouds.items()})
+
+    def look_for(self, name: str) -> Snapshot:
+        """The names of all models, and everything of those with this name. Raises as `look`."""
+        return self._look({url: partial(each.tree_with, name) for url, each in self._clouds.items()})
+
+    def holders(self, files: Snapshot) -> Holders:
+        """All folders that may be models."""
+        return holders_of_models(self.paths, files, namespacing=self.namespacing)
+
+    def remote(self, model: ModelId | str, repository: str, files: Snapshot) -> RemoteModel | None:
+        """What brings a model here; None for a folder in the file system."""
+        cloud = self._clouds.get(repository)
+        if cloud is None or self._downloads is None:
+            return None
+        name = model.name if isinstance(model, ModelId) else model
+        objects, folders = files.trees[repository].model(name)
+        url = f"{cloud.address.url}/{name}"
+        return RemoteModel(url, objects, folders, cloud.store, self._downloads, cloud.local)
+
+    def read_configs(self, models: Sequence[RemoteModel]) -> None:
+        """Of many models, side by side: one after the other would be a round trip each. What fails is found later."""
+        if self._downloads is not None:
+            self._downloads.each(RemoteModel.read_configs, models)
+
+    def close(self) -> None:
+        """Remove what was downloaded, after all models were stopped."""
+        if self._downloads is not None:
+            self._downloads.close()
+        for cloud in self._clouds.values():
+            cloud.local.close()
+
+    def _look(self, looks: "Mapping[str, partial[ObjectTree]]") -> Snapshot:
+        snapshot = Snapshot()
+        for url, look in looks.items():
+            try:
+                snapshot.trees[url] = look()
+            except CharoniaError as error:
+                raise type(error)(f"model repository '{url}' can't be read: {error}") from None
+        return snapshot
+
+
+def _cloud_repository(
+    address: CloudAddress, written: str, cloud: CloudParts, local: TemporaryFolders
+) -> _CloudRepository:
+    if cloud.open_store is remote_store:
+        check_installed(address.kind)
+    reopen = partial(cloud.open_store, address, written, cloud.environment)
+    return _CloudRepository(address, SteadyStore(address, reopen, cloud.clock, cloud.stopping, cloud.log), local)
+
+
+def _local_folders(kind: str, cloud: CloudParts) -> TemporaryFolders:
+    variable = _MOUNT_VARIABLES[kind]
+    mount = cloud.environment.get(variable, "")
+    if mount and not os.path.isdir(mount):
+        raise InvalidArgumentError(
+            f"{variable}='{mount}' is no folder: models of {kind}:// can't be downloaded into it"
+        )
+    return TemporaryFolders(_PREFIX, Path(mount) if mount else None)

@@ -1,0 +1,123 @@
+"""What is done when a store does not answer as it should: tried again, asked with new credentials, or told.
+
+A store that is away for a moment is no error. One that refuses may have got new credentials: they are read once more.
+"""
+
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+from charonia.core.clock import Clock
+from charonia.core.cloud_address import CloudAddress
+from charonia.core.errors import CharoniaError, InvalidArgumentError, NotFoundError, UnavailableError
+from charonia.core.log import Log
+from charonia.core.text import in_one_line
+from charonia.repository.remote.credentials import Credentials
+from charonia.repository.remote.stores import Store
+
+T = TypeVar("T")
+
+# Together about six seconds of waiting, beside what the tries themselves take.
+_WAITS_S = (0.2, 0.4, 0.8, 1.6, 3.2)
+# The libraries have no common class for these.
+_REFUSALS = ("NoCredentialsError", "PartialCredentialsError", "ClientAuthenticationError", "RefreshError")
+_WRONG_SETTINGS = ("ProfileNotFound", "ParamValidationError", "InvalidRegionError", "DefaultCredentialsError")
+_MAX_REASON_CHARACTERS = 400
+# As Triton calls them, where its log is searched for this.
+_CLIENTS = {"s3": "S3 filesystem", "gs": "GCS", "as": "Azure filesystem"}
+
+Opened = tuple[Store, Credentials]
+
+
+class MissingError(NotFoundError):
+    """There is no such bucket or object."""
+
+
+class SteadyStore:
+    """A store whose calls are tried again while that may help.
+
+    Args:
+        reopen: gives the store, with the credentials as they are now.
+        stopping: once it is set, nothing is tried again.
+    """
+
+    def __init__(
+        self, address: CloudAddress, reopen: Callable[[], Opened], clock: Clock, stopping: threading.Event, log: Log
+    ) -> None:
+        self.address = address
+        self._reopen = reopen
+        self._clock = clock
+        self._stopping = stopping
+        self._log = log
+        self._lock = threading.Lock()
+        self._opened: Opened | None = None
+
+    def call(self, what: str, work: Callable[[Store], T]) -> T:
+        """
+        Args:
+            what: what is tried, for messages: "list it".
+
+        Raises:
+            MissingError: there is no such bucket or object.
+            InvalidArgumentError: the store refuses, or the credentials are wrong.
+            UnavailableError: it can't be reached, or the server stops.
+        """
+        started_ns = self._clock.now_ns()
+        waits = list(_WAITS_S)
+        tries = 0
+        is_new = False
+        while True:
+            store, credentials = self._current()
+            tries += 1
+            try:
+                return work(store)
+            except CharoniaError:
+                raise
+            except Exception as error:
+                reason = credentials.redacted(_reason(error))
+                if isinstance(error, FileNotFoundError):
+                    raise MissingError(f"{self._who(what, credentials)}: it does not exist: {reason}") from None
+                if _is_refusal(error):
+                    if is_new or not self._renewed(store):
+                        raise InvalidArgumentError(
+                            f"{self._who(what, credentials)}: Unable to create {_CLIENTS[self.address.kind]} client. "
+                            f"Check account credentials. It was refused: {reason}"
+                        ) from None
+                    is_new = True
+                    continue
+                if type(error).__name__ in _WRONG_SETTINGS:
+                    raise InvalidArgumentError(f"{self._who(what, credentials)}: {reason}") from None
+                if not waits or self._stopping.wait(waits.pop(0)):
+                    taken_s = (self._clock.now_ns() - started_ns) / 1e9
+                    raise UnavailableError(
+                        f"{self._who(what, credentials)}: tried {tries} times in {taken_s:.1f} s: {reason}"
+                    ) from None
+                self._log.verbose(f"{self.address.url}: trying again to {what}: {reason}")
+
+    def _who(self, what: str, credentials: Credentials) -> str:
+        return f"can't {what} at {self.address.host} with credentials from {credentials.source}"
+
+    def _current(self) -> Opened:
+        with self._lock:
+            if self._opened is None:
+                self._opened = self._reopen()
+            return self._opened
+
+    def _renewed(self, refused: Store) -> bool:
+        """Read the credentials again. False when they are the same."""
+        with self._lock:
+            if self._opened is None or self._opened[0] is not refused:
+                return True  # another thread has done it
+            before = self._opened[1]
+            self._opened = self._reopen()
+            return self._opened[1] != before
+
+
+def _is_refusal(error: Exception) -> bool:
+    status = getattr(error, "code", None) or getattr(error, "status_code", None)
+    return isinstance(error, PermissionError) or type(error).__name__ in _REFUSALS or status in (401, 403, "401", "403")
+
+
+def _reason(error: Exception) -> str:
+    text = in_one_line(str(error)) or type(error).__name__
+    return f"{type(error).__name__}: {text[:_MAX_REASON_CHARACTERS]}"
