@@ -1,6 +1,6 @@
 """The four doors of the server, with one face: every inference test goes through each of them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import tritonclient.grpc as grpcclient
@@ -30,11 +30,12 @@ class RefusedError(Exception):
 
 @dataclass
 class Answer:
-    """What came back: arrays by name in the server's order, and which version answered."""
+    """What came back: arrays by name in the server's order, which version answered, and the model's parameters."""
 
     outputs: dict
     model_version: str
     id: str = ""
+    parameters: dict = field(default_factory=dict)
 
     def __getitem__(self, name):
         return self.outputs[name]
@@ -63,7 +64,7 @@ class InProcess:
                 priority=priority,
                 **sequence,
             )
-            return Answer(found, str(handle.version), id)
+            return Answer(found, str(handle.version), id, dict(found.parameters))
         except CharoniaError as error:
             raise RefusedError(error.code.name, str(error)) from error
 
@@ -130,9 +131,8 @@ class Http(Network):
     def _answer(self, result):
         response = result.get_response()
         names = [output["name"] for output in response["outputs"]]
-        return Answer(
-            {name: result.as_numpy(name) for name in names}, response["model_version"], response.get("id", "")
-        )
+        outputs = {name: result.as_numpy(name) for name in names}
+        return Answer(outputs, response["model_version"], response.get("id", ""), response.get("parameters", {}))
 
 
 class Grpc(Network):
@@ -155,7 +155,12 @@ class Grpc(Network):
     def _answer(self, result):
         response = result.get_response()
         outputs = {output.name: result.as_numpy(output.name) for output in response.outputs}
-        return Answer(outputs, response.model_version, response.id)
+        return Answer(outputs, response.model_version, response.id, grpc_parameters(response))
+
+
+def grpc_parameters(response):
+    """Those of a ModelInferResponse, as values."""
+    return {key: getattr(each, each.WhichOneof("parameter_choice")) for key, each in response.parameters.items()}
 
 
 def open_door(name, server):

@@ -15,7 +15,7 @@ from tritonclient.utils import (
     triton_to_np_dtype,
 )
 
-from tests.every_door.doors import Answer, Grpc, Http, RefusedError
+from tests.every_door.doors import Answer, Grpc, Http, RefusedError, grpc_parameters
 
 # More than any output of these tests; memory that nobody writes to costs nothing.
 OUTPUT_BYTES = 4 << 20
@@ -155,7 +155,7 @@ class HttpRegions(Regions, Http):
         for output in response["outputs"]:
             assert "data" not in output, output
             found[output["name"]] = segment.get(output["datatype"], output["shape"], places[output["name"]])
-        return Answer(found, response["model_version"], response.get("id", ""))
+        return Answer(found, response["model_version"], response.get("id", ""), response.get("parameters", {}))
 
 
 class GrpcRegions(Regions, Grpc):
@@ -181,4 +181,4 @@ class GrpcRegions(Regions, Grpc):
         found = {
             each.name: segment.get(each.datatype, list(each.shape), places[each.name]) for each in response.outputs
         }
-        return Answer(found, response.model_version, response.id)
+        return Answer(found, response.model_version, response.id, grpc_parameters(response))

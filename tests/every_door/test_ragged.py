@@ -9,7 +9,7 @@ from tests.models import onnx_models
 from tests.models.gated import PATIENCE_S
 from tests.models.repository import write_config, write_python_model
 
-FOUR = f"dynamic_batching {{ preferred_batch_size: [4] max_queue_delay_microseconds: {LONG_US} }}"
+TOGETHER = f"dynamic_batching {{ preferred_batch_size: [{len(DOORS)}] max_queue_delay_microseconds: {LONG_US} }}"
 RAGGED = 'input { name: "X" data_type: TYPE_FP32 dims: -1 allow_ragged_batch: true }'
 SEGMENTS = f"""
     backend: "onnxruntime" max_batch_size: 8 {RAGGED}
@@ -41,24 +41,23 @@ COUNTING = """
                 for array in arrays
             ]
 """
-LENGTHS = (3, 0, 1, 6)
+LENGTHS = (3, 0, 1, 6, 2, 5)
 EXECUTORS = ("onnx", "isolated", "inline")
 
 
 def lay_out(repository):
-    for name, more in (("onnx", FOUR), ("onnx_single", ""), ("onnx_warm", WARM)):
+    for name, more in (("onnx", TOGETHER), ("onnx_single", ""), ("onnx_warm", WARM)):
         onnx_models.save(onnx_models.segments(), repository, name)
         write_config(repository, name, SEGMENTS + more)
     for form in ("isolated", "inline"):
         config = f"""
-            max_batch_size: 8 {RAGGED} {FOUR}
+            max_batch_size: 8 {RAGGED} {TOGETHER}
             output [ {{ name: "SUM" data_type: TYPE_FP32 dims: 1 }}, {{ name: "TWICE" data_type: TYPE_FP32 dims: -1 }} ]
             parameters {{ key: "execution" value {{ string_value: "{form}" }} }}
         """
         write_python_model(repository, form, config, COUNTING)
-    config = (
-        f'backend: "identity" max_batch_size: 8 {RAGGED} {FOUR} output {{ name: "Y" data_type: TYPE_FP32 dims: -1 }}'
-    )
+    output = 'output { name: "Y" data_type: TYPE_FP32 dims: -1 }'
+    config = f'backend: "identity" max_batch_size: 8 {RAGGED} {TOGETHER} {output}'
     (write_config(repository, "identity", config) / "1").mkdir()
     (write_config(repository, "whole", _ensemble()) / "1").mkdir()
 
@@ -92,7 +91,7 @@ def test_unequal_requests_of_every_door_are_one_execution(server, clients, model
         got = future.result(PATIENCE_S)
         np.testing.assert_array_equal(got["SUM"], each["X"].sum(axis=1, keepdims=True))
         np.testing.assert_array_equal(got["TWICE"], 2 * each["X"])
-    assert executions(server, model) == (before[0] + 4, before[1] + 1)
+    assert executions(server, model) == (before[0] + len(DOORS), before[1] + 1)
 
 
 def test_an_identity_takes_them_too(server, clients):
@@ -100,7 +99,7 @@ def test_an_identity_takes_them_too(server, clients):
     asked = [clients.submit(ask, door, server, "identity", each) for door, each in zip(DOORS, sent, strict=True)]
     for each, future in zip(sent, asked, strict=True):
         np.testing.assert_array_equal(future.result(PATIENCE_S)["Y"], each["X"])
-    assert executions(server, "identity") == (4, 1)
+    assert executions(server, "identity") == (len(DOORS), 1)
 
 
 def test_a_step_of_an_ensemble_takes_them_together(server, clients):
@@ -109,16 +108,17 @@ def test_a_step_of_an_ensemble_takes_them_together(server, clients):
     asked = [clients.submit(ask, door, server, "whole", each) for door, each in zip(DOORS, sent, strict=True)]
     for each, future in zip(sent, asked, strict=True):
         np.testing.assert_array_equal(future.result(PATIENCE_S)["SUM"], each["X"].sum(axis=1, keepdims=True))
-    assert executions(server, "onnx") == (before[0] + 4, before[1] + 1)
+    assert executions(server, "onnx") == (before[0] + len(DOORS), before[1] + 1)
 
 
 def test_a_request_that_breaks_the_run_leaves_its_neighbours_alone(server, clients):
-    sent = [values(2), {"X": np.full((1, 2), 500, np.float32)}, values(0), values(4)]
+    sent = [values(length) for length in LENGTHS]
+    sent[1] = {"X": np.full((1, 2), 500, np.float32)}
     asked = [clients.submit(ask, door, server, "onnx", each) for door, each in zip(DOORS, sent, strict=True)]
     with pytest.raises(RefusedError, match="failed in ONNX Runtime") as failed:
         asked[1].result(PATIENCE_S)
     assert failed.value.code == "INTERNAL"
-    for at in (0, 2, 3):
+    for at in (0, *range(2, len(DOORS))):
         np.testing.assert_array_equal(asked[at].result(PATIENCE_S)["TWICE"], 2 * sent[at]["X"])
 
 
