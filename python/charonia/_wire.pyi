@@ -179,6 +179,8 @@ class InferCall:
     @property
     def begun_ns(self) -> int:
         """When its head had come, as `WireServer.stamp` has it."""
+    @property
+    def arrival_ns(self) -> int: ...
     def watch(self) -> bool:
         """Have `take` give its key once its connection is done with it. False when that is so already."""
     @property
@@ -326,8 +328,8 @@ class WireServer:
         """
     def take(self, max_items: int, timeout_s: float) -> list[InferCall | int]:
         """What has arrived, in order: calls, and the keys of calls taken earlier of which there is news: their client
-        or time has gone (`is_cancelled`), they have room again (`has_room`), or, of watched ones, their connection is done
-        with them (`sent`).
+        or time has gone (`is_cancelled`), they have room again (`has_room`), or, of watched ones, their connection is
+        done with them (`sent`).
 
         Blocks without the GIL until there is something or the time-out; [] then, and after `shutdown`.
         """

@@ -89,6 +89,14 @@ def cache_size(value: str) -> tuple[str, str, str]:
     return "local", BYTE_SIZE, str(integer(value))
 
 
+def policy_setting(value: str) -> tuple[str, str, str]:
+    """`<policy>,<setting>=<value>`."""
+    name, key, worth = setting(value)
+    if not name:
+        raise InvalidArgumentError(f"expected <policy>,<setting>=<value>, got '{value}'")
+    return name, key, worth
+
+
 def unlike(given: list[str]) -> tuple[str, ...]:
     """Each value once, in the order of the command line: a folder or a model that is named twice is still one."""
     return tuple(dict.fromkeys(given))
@@ -105,3 +113,22 @@ def merged_settings(given: list[tuple[str, str, str]]) -> Mapping[str, Mapping[s
 def flat_settings(given: list[tuple[str, str, str]]) -> Mapping[str, str]:
     """As `merged_settings`, under "setting" or "name,setting"."""
     return {f"{name},{key}" if name else key: worth for name, key, worth in given}
+
+
+def trace_setting(value: str) -> tuple[bool, str]:
+    """(whether it is an older flag's, the setting)."""
+    return False, value
+
+
+def older_trace_setting(setting: str) -> Convert:
+    """For a flag that has but this setting."""
+
+    def convert(value: str) -> tuple[bool, str]:
+        return True, f"{setting}={value}"
+
+    return convert
+
+
+def trace_settings(given: list[tuple[bool, str]]) -> tuple[str, ...]:
+    """Those of older flags first, so that the others count where both are given, as in Triton."""
+    return tuple(text for is_older in (True, False) for older, text in given if older is is_older)

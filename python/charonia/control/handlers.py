@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from charonia.control.absent import AbsentFeatures
 from charonia.control.configuration import Configuration
 from charonia.control.health import Health
 from charonia.control.logging import Logging
@@ -11,6 +10,7 @@ from charonia.control.protocols import LogControl, ModelControl, Models, ServerV
 from charonia.control.repository import Repository
 from charonia.control.shared_memory import SharedMemory
 from charonia.control.statistics import Statistics
+from charonia.control.tracing import Tracing
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Handlers:
     repository: Repository
     logging: Logging
     shared_memory: SharedMemory
-    absent: AbsentFeatures
+    tracing: Tracing
 
     @classmethod
     def over(
@@ -34,6 +34,7 @@ class Handlers:
         control: ModelControl,
         log: LogControl,
         shared_memory: SharedMemory,
+        tracing: Tracing,
     ) -> "Handlers":
         return cls(
             health=Health(server, models),
@@ -43,5 +44,5 @@ class Handlers:
             repository=Repository(models, control),
             logging=Logging(log, models),
             shared_memory=shared_memory,
-            absent=AbsentFeatures(models),
+            tracing=tracing,
         )

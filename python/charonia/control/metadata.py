@@ -26,6 +26,7 @@ EXTENSIONS = (
     "binary_tensor_data",
     "parameters",
     "statistics",
+    "trace",
     "logging",
 )
 """The protocol extensions that work here, in Triton's order."""

@@ -1,10 +1,11 @@
 """A request on its way through the server, and the reply to it."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from charonia.core.errors import CharoniaError, UnsupportedError
 from charonia.core.tensor import Tensor
+from charonia.core.trace import RequestTrace
 
 Parameter = bool | int | float | str
 NO_PARAMETERS: Mapping[str, Parameter] = {}
@@ -28,7 +29,7 @@ class Reply:
         final: False only for responses of decoupled models that are followed by others.
         has_response: False for the end of a decoupled model's responses where no response comes with it: `outputs` is
             empty then, and `final` True.
-        timing: of the whole request, in final replies to requests of other models.
+        timing: of the whole request, in final replies to requests of other models, and to traced ones.
     """
 
     __slots__ = ("error", "final", "has_response", "outputs", "parameters", "request", "timing")
@@ -111,6 +112,18 @@ class Queue(Protocol):
     def cancel(self, request: "InferRequest") -> None: ...
 
 
+class Caller(NamedTuple):
+    """Who waits for the answer to a call of another model.
+
+    Attributes:
+        instance: whose code waits, by the `InstanceSpec` that it was made of.
+        is_sure: it executes nothing before the answer comes; False where it may be a thread of the user's that waits.
+    """
+
+    instance: object
+    is_sure: bool
+
+
 class InferRequest:
     """One inference request. Its owner (front end → engine → queue → batch) settles it exactly once.
 
@@ -131,7 +144,9 @@ class InferRequest:
         takes_stream: its channel takes any number of responses: decoupled models may answer it.
         flow: how far its reader is behind; None for a reader that takes everything at once.
         ancestors: the models whose requests wait for this one, outermost first: ensembles, and callers by BLS.
+        caller: the instance that waits for this one, also through ensembles; None for none, or where that isn't known.
         turn: its turn in its sequence, while it has one.
+        trace: of this request; None for most.
         is_padding: stands for an empty slot of a batch: its channel drops what comes, and nothing is counted.
     """
 
@@ -144,6 +159,7 @@ class InferRequest:
         "arrival_ns",
         "batch_dim",
         "batch_size",
+        "caller",
         "cancelled",
         "channel",
         "correlation_id",
@@ -165,6 +181,7 @@ class InferRequest:
         "takes_stream",
         "timeout_us",
         "token",
+        "trace",
         "turn",
         "version",
     )
@@ -210,6 +227,7 @@ class InferRequest:
         self.takes_stream = takes_stream
         self.flow = flow
         self.ancestors = ancestors
+        self.caller: Caller | None = None
         self.version = ""
         self.batch_size = 1
         self.shape_key: object = None
@@ -219,6 +237,7 @@ class InferRequest:
         self.admission: Admission | None = None
         self.turn: Turn | None = None
         self.is_padding = False
+        self.trace: RequestTrace | None = None
         self._cancel_listener: Callable[[], None] | None = None
         self._open = [True]
 

@@ -18,6 +18,7 @@ from charonia.frontend.control.rpc import ControlRpc
 from charonia.frontend.control.waiting import WaitingCalls
 from charonia.frontend.generate.calls import Generate
 from charonia.frontend.generate.request import Limits
+from charonia.observe.traces.tracer import Tracer
 
 
 def control_loop(
@@ -30,10 +31,11 @@ def control_loop(
     submitter: Submitter,
     directory: ModelDirectory,
     limits: Limits,
+    tracer: Tracer | None = None,
 ) -> ControlLoop:
     """The loop over `wire`, not started."""
     waiting = WaitingCalls()
-    generate = Generate(submitter, directory, http_status, log, limits)
+    generate = Generate(submitter, directory, http_status, log, limits, tracer)
     control = ControlApp(handlers, config_to_json_text, http_status, log, waiting, wire.metrics_port)
     apps: dict[str, ASGIApp] = {
         "http": MountedApps(control, mounts),

@@ -6,16 +6,21 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from charonia._wire import WireOptions, WireServer
-from charonia.core.errors import UnavailableError
+from charonia.core.errors import InvalidArgumentError, UnavailableError
 from charonia.core.log import Log
 from charonia.core.protocols import Bell, OnDeath, Submitter
 from charonia.engine.engine import ModelDirectory
+from charonia.frontend.access_log import open_access_log
 from charonia.frontend.control.mounts import Mounts
 from charonia.frontend.generate.request import Limits
+from charonia.frontend.header_pattern import check_header_pattern
 from charonia.frontend.ingress import Ingress, WireBell
 from charonia.frontend.machine import default_max_connections, default_request_memory
+from charonia.frontend.restrictions import grpc_classes, http_classes
+from charonia.frontend.wire_remarks import WireRemarks
 from charonia.memory.regions import Regions
-from charonia.options import ServerOptions
+from charonia.observe.traces.tracer import Tracer
+from charonia.options import ServerOptions, is_unix_socket
 
 if TYPE_CHECKING:
     from charonia.control.handlers import Handlers
@@ -39,6 +44,11 @@ class Doors:
         on_death: told when one of the threads ends by a bug.
         grpc_answer_delay_s: an aid for tests of clients (`testing_aids.py`).
         regions: the shared memory that clients have registered.
+        tracer: says which calls are traced.
+        mounts: prefixes of apps on the HTTP port.
+
+    Raises:
+        InvalidArgumentError: a pattern of header names can't be read.
     """
 
     def __init__(
@@ -51,14 +61,21 @@ class Doors:
         log: Log,
         grpc_answer_delay_s: int = 0,
         regions: Regions | None = None,
+        tracer: Tracer | None = None,
+        mounts: Iterable[str] = (),
     ) -> None:
         self._options = options
+        self._tracer = tracer
+        self._access = open_access_log(options.access_log)
         self._log = log
         self._submitter = submitter
         self._directory = directory
         self._on_death = on_death
-        self._wire = WireServer(_wire_options(options, server_header, grpc_answer_delay_s))
-        self._ingress = Ingress(self._wire, submitter, directory, on_death, log, regions)
+        self._wire = WireServer(_wire_options(options, server_header, grpc_answer_delay_s, mounts))
+        self._ingress = Ingress(
+            self._wire, submitter, directory, on_death, log, regions, tracer, forwards=options.forwards_headers
+        )
+        self._remarks = WireRemarks(self._wire, log, on_death) if options.uses_tls else None
         self._control: ControlLoop | None = None
         self._control_starter: threading.Thread | None = None
         self._closer: threading.Thread | None = None
@@ -70,13 +87,22 @@ class Doors:
 
         Raises:
             UnavailableError: a port is taken, or its address is not this machine's.
+            InvalidArgumentError: an address is none, or a file of TLS can't be used.
         """
         try:
             self._wire.start()
         except OSError as error:
             flags = "--http-port, --grpc-port and --metrics-port choose others, 0 a free one"
             raise UnavailableError(f"{error}; {flags}") from None
+        except ValueError as error:
+            raise InvalidArgumentError(str(error)) from None
         self._ingress.start()
+        if self._remarks is not None:
+            self._remarks.start()
+        if self._tracer is not None:
+            self._tracer.on_switch(self._wire.stamp)
+        if self._access is not None:
+            self._access.start(self._wire.take_access, self._log, self._on_death)
 
     def serve_control(self, handlers: "Handlers", metrics_text: Callable[[], str], mounts: Mounts) -> None:
         """Answer everything that is no inference; `mounts` have the paths under their prefixes.
@@ -103,6 +129,7 @@ class Doors:
                 self._submitter,
                 self._directory,
                 limits,
+                self._tracer,
             )
             self._control.start()
         except BaseException as error:
@@ -118,20 +145,24 @@ class Doors:
         route = next(self._routes)
         return WireBell(self._wire, route, self._ingress), route
 
-    def listeners(self) -> Iterable[tuple[str, str, int]]:
-        """(service, address, real port) of each open listener, in Triton's order."""
+    def publish_load(self, report: tuple[str, str] | None) -> None:
+        """What balancers are told that ask for the server's load, as text and as JSON."""
+        self._wire.publish_load(report)
+
+    def listeners(self) -> Iterable[tuple[str, str, int | None]]:
+        """(service, address, real port) of each open listener, in Triton's order; no port for a Unix socket."""
         options = self._options
-        for name, address, port in (
-            ("GRPCInferenceService", options.grpc_address, self._wire.grpc_port),
-            ("HTTPService", options.http_address, self._wire.http_port),
-            ("Metrics Service", options.metrics_address or options.http_address, self._wire.metrics_port),
+        for name, allowed, address, port in (
+            ("GRPCInferenceService", options.allow_grpc, options.grpc_address, self._wire.grpc_port),
+            ("HTTPService", options.allow_http, options.http_address, self._wire.http_port),
+            ("Metrics Service", options.allow_metrics, options.metrics_listen_address, self._wire.metrics_port),
         ):
-            if port is not None:
+            if port is not None or (allowed and is_unix_socket(address)):
                 yield name, address, port
 
     @property
     def ports(self) -> dict[str, int | None]:
-        """The real ports of "http", "grpc" and "metrics"; None for a closed one."""
+        """The real ports of "http", "grpc" and "metrics"; None for a closed one, and for a Unix socket."""
         return {"http": self._wire.http_port, "grpc": self._wire.grpc_port, "metrics": self._wire.metrics_port}
 
     @property
@@ -174,18 +205,26 @@ class Doors:
             self._control_starter.join(patience_s)
         if self._control is not None:
             self._control.stop(patience_s)
+        if self._remarks is not None:
+            self._remarks.join(patience_s)
+        if self._access is not None:
+            self._access.close(patience_s)
         return self._flushed
 
 
-def _wire_options(options: ServerOptions, server_header: str, grpc_answer_delay_s: int) -> WireOptions:
+def _wire_options(
+    options: ServerOptions, server_header: str, grpc_answer_delay_s: int, mounts: Iterable[str]
+) -> WireOptions:
     from charonia.config.proto.pool import FILE_DESCRIPTOR_SET
 
+    check_header_pattern(options.http_header_forward_pattern, "http")
+    check_header_pattern(options.grpc_header_forward_pattern, "grpc")
     return WireOptions(
         http_address=options.http_address,
         http_port=options.http_port if options.allow_http else None,
         grpc_address=options.grpc_address,
         grpc_port=options.grpc_port if options.allow_grpc else None,
-        metrics_address=options.metrics_address or options.http_address,
+        metrics_address=options.metrics_listen_address,
         metrics_port=options.metrics_port if options.allow_metrics else None,
         http_threads=options.http_thread_count,
         reuse_http_port=options.reuse_http_port,
@@ -212,6 +251,19 @@ def _wire_options(options: ServerOptions, server_header: str, grpc_answer_delay_
         request_max_parameters=options.request_max_parameters,
         http2_max_streams=options.http2_max_concurrent_streams,
         http2_max_control_frames=options.http2_max_control_frames,
+        access_log=options.access_log_format if options.access_log else "",
+        http_tls=_tls(options, "http"),
+        grpc_tls=_tls(options, "grpc"),
+        metrics_tls=_tls(options, "metrics"),
+        http_restrictions=http_classes(options.http_keys(), mounts),
+        grpc_restrictions=grpc_classes(options.grpc_keys()),
+        http_forward_pattern=options.http_header_forward_pattern,
+        grpc_forward_pattern=options.grpc_header_forward_pattern,
         server_header=server_header,
         file_descriptor_set=FILE_DESCRIPTOR_SET,
     )
+
+
+def _tls(options: ServerOptions, door: str) -> tuple[str, str, str | None] | None:
+    files = options.tls_of(door)
+    return None if files is None else (files.certificate, files.key, files.client_roots)

@@ -15,6 +15,7 @@ from charonia.core.tensor import Tensor
 from charonia.engine.engine import ModelDirectory
 from charonia.engine.model import ModelVersion
 from charonia.frontend.classification import ClassifyingChannel
+from charonia.frontend.header_pattern import with_headers
 from charonia.frontend.parameters import NO_OPTIONS, split_parameters
 from charonia.frontend.raw_request import raw_input
 from charonia.frontend.region_channel import RegionChannel
@@ -22,7 +23,9 @@ from charonia.frontend.regions import RegionTensors, region_tensors
 from charonia.frontend.request_log import RequestLog
 from charonia.frontend.wire_channel import WireChannel
 from charonia.frontend.wire_flow import WireFlow
+from charonia.frontend.wire_traces import WireTraces
 from charonia.memory.regions import Regions
+from charonia.observe.traces.tracer import Tracer
 
 # More than any batch; a take this large is about 1 ms of work, so that stopping stays prompt.
 _TAKE_AT_MOST = 128
@@ -39,6 +42,8 @@ class Ingress:
         on_death: told when the thread ends by an exception, which is a bug.
         log: gets a line for each request and each answer when details are asked for.
         regions: the shared memory that clients have registered; none by default.
+        tracer: says which calls are traced; none by default.
+        forwards: whether headers of calls become parameters.
     """
 
     def __init__(
@@ -49,8 +54,13 @@ class Ingress:
         on_death: OnDeath,
         log: Log | None = None,
         regions: Regions | None = None,
+        tracer: Tracer | None = None,
+        *,
+        forwards: bool = False,
     ) -> None:
         self._wire = wire
+        self._forwards = forwards
+        self._traces = WireTraces(tracer) if tracer is not None else None
         self._regions = regions or Regions(log or SilentLog())
         self._submitter = submitter
         self._directory = directory
@@ -70,6 +80,8 @@ class Ingress:
 
     def join(self, timeout_s: float | None = None) -> None:
         self._thread.join(timeout_s)
+        if self._traces is not None:
+            self._traces.close()
 
     def _run(self) -> None:
         try:
@@ -90,7 +102,9 @@ class Ingress:
             self._submitter.submit(request)
 
     def _tell(self, key: int) -> None:
-        """The call of this key has been cancelled, or its client has caught up."""
+        """The call of this key has been cancelled, its client has caught up, or the answer to a traced one is gone."""
+        if self._traces is not None:
+            self._traces.told(key)
         reference = self._live.get(key)
         request = reference() if reference is not None else None
         if request is None:
@@ -102,8 +116,9 @@ class Ingress:
             request.flow.told()
 
     def acceptor(self) -> Accept:
-        """How to accept the calls of one take: the log is asked once for all of them."""
-        return self._accept_and_tell if self._requests.on else self.accept
+        """How to accept the calls of one take: log and tracer are asked once for all of them."""
+        is_followed = self._requests.on or (self._traces is not None and self._traces.on)
+        return self._accept_and_follow if is_followed else self.accept
 
     def accept(self, call: InferCall) -> InferRequest | None:
         """The request that `call` stands for; None if it was answered here because it is malformed."""
@@ -116,10 +131,14 @@ class Ingress:
             self._refuse(call, Code.INTERNAL, message)
         return None
 
-    def _accept_and_tell(self, call: InferCall) -> InferRequest | None:
+    def _accept_and_follow(self, call: InferCall) -> InferRequest | None:
+        trace = self._traces.begin(call) if self._traces is not None and self._traces.on else None
         request = self.accept(call)
         if request is not None:
-            self._requests.arrived(call.protocol, request)
+            if trace is not None:
+                trace.begin(request)
+            if self._requests.on:
+                self._requests.arrived(call.protocol, request)
         return request
 
     def _refuse(self, call: InferCall, code: int, message: str) -> None:
@@ -154,6 +173,8 @@ class Ingress:
             inputs = {part[0]: Tensor(*part) for part in parts}
             if len(inputs) != len(parts):
                 raise self._duplicate([part[0] for part in parts], name, version)
+        if self._forwards:
+            parameters = with_headers(parameters or {}, call.forwarded)
         options = split_parameters(parameters) if parameters else NO_OPTIONS
         channel: ReplyChannel = (
             ClassifyingChannel(self._channel, classes, _labels, _batched) if classes else self._channel

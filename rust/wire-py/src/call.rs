@@ -100,6 +100,11 @@ impl InferCall {
         self.request().begun_ns
     }
 
+    #[getter]
+    fn arrival_ns(&self) -> u64 {
+        self.request().arrival_ns
+    }
+
     fn watch(&self) -> bool {
         self.call.watch()
     }

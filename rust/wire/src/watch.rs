@@ -51,10 +51,14 @@ impl Watch {
         self.go(UNASKED, ASKED)
     }
 
-    /// When the answer began to be sent, and when it had been handed to the connection; None for one that was not sent.
+    /// When the answer began to be sent, and when it had been handed to the connection, once that is over; (0, 0) for one
+    /// that was not sent.
     pub fn sent(&self) -> Option<(u64, u64)> {
+        if self.state.load(Ordering::Acquire) != OVER {
+            return None;
+        }
         let times = (self.started_ns.load(Ordering::Relaxed), self.ended_ns.load(Ordering::Relaxed));
-        (self.state.load(Ordering::Acquire) == OVER && times.1 > 0).then_some(times)
+        Some(if times.1 > 0 { times } else { (0, 0) })
     }
 
     fn begin(&self) -> bool {
@@ -163,7 +167,7 @@ mod tests {
         let left = Watch::default();
         assert!(left.ask() && left.leave());
         assert!(!left.leave() && !left.begin());
-        assert_eq!(left.sent(), None);
+        assert_eq!(left.sent(), Some((0, 0)));
     }
 
     #[test]

@@ -11,7 +11,6 @@ from starlette.responses import Response
 from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
-from charonia.control.absent import Feature
 from charonia.control.handlers import Handlers
 from charonia.control.repository import no_repository
 from charonia.control.versions import parse_version
@@ -34,6 +33,8 @@ from charonia.frontend.control.http_answers import (
 from charonia.frontend.control.load import dependents_of_body, overrides_of_body
 from charonia.frontend.control.logging import change_of_body, levels_json, settings_json
 from charonia.frontend.control.shared_memory import DRIVER, cuda_json, cuda_order, system_json, system_order
+from charonia.frontend.control.tracing import request_of_body
+from charonia.frontend.control.tracing import settings_json as trace_json
 from charonia.frontend.control.waiting import WaitingCalls
 from charonia.memory.region import CUDA, SYSTEM
 from charonia.observe.exposition import CONTENT_TYPE
@@ -93,8 +94,8 @@ class ControlApp(RoutedApp):
             self._route("/v2/repository/{repository}/index", POST=self._index),
             self._route("/v2/logging", GET=self._log_settings, POST=self._set_log_settings),
             self._route("/v2/models/{model}/logging", GET=self._log_levels, POST=self._set_log_levels),
-            self._route("/v2/trace/setting", **_both(self._absent(Feature.TRACE))),
-            self._route("/v2/models/{model}/trace/setting", **_both(self._absent(Feature.TRACE))),
+            self._route("/v2/trace/setting", GET=self._trace_settings, POST=self._set_trace_settings),
+            self._route("/v2/models/{model}/trace/setting", GET=self._trace_settings, POST=self._set_trace_settings),
         ]
         for form in _MODEL_FORMS:
             routes += self._model_routes(form)
@@ -204,11 +205,13 @@ class ControlApp(RoutedApp):
         change = change_of_body(ask.body)
         return json_answer(levels_json(self._handlers.logging.update_model(ask["model"], change)))
 
-    def _absent(self, feature: Feature) -> Action:
-        async def refuse(ask: Ask) -> Response:
-            self._handlers.absent.refuse(feature, *_model_version(ask))
+    async def _trace_settings(self, ask: Ask) -> Response:
+        tracing = self._handlers.tracing
+        return json_answer(trace_json(tracing.settings(ask["model"]), tracing.config))
 
-        return refuse
+    async def _set_trace_settings(self, ask: Ask) -> Response:
+        tracing = self._handlers.tracing
+        return json_answer(trace_json(tracing.update(ask["model"], request_of_body(ask.body)), tracing.config))
 
 
 class MetricsApp(RoutedApp):
@@ -232,10 +235,6 @@ def _where_metrics_are(port: int | None) -> str:
     if port is None:
         return "metrics are turned off (--allow-metrics)"
     return f"metrics are on port {port} (--metrics-port)"
-
-
-def _both(action: Action) -> dict[str, Action]:
-    return {"GET": action, "POST": action}
 
 
 def _model_version(ask: Ask) -> tuple[str, int]:

@@ -9,7 +9,6 @@ from google.protobuf.message import DecodeError
 
 from charonia.config import service_schema as schema
 from charonia.config.proto.pool import message
-from charonia.control.absent import Feature
 from charonia.control.handlers import Handlers
 from charonia.control.repository import no_repository
 from charonia.control.versions import parse_version
@@ -20,6 +19,8 @@ from charonia.frontend.control import messages
 from charonia.frontend.control.load import dependents_of_message, overrides_of_message
 from charonia.frontend.control.logging import change_of_message, settings_message
 from charonia.frontend.control.shared_memory import DRIVER, cuda_message, system_message
+from charonia.frontend.control.tracing import request_of_message
+from charonia.frontend.control.tracing import settings_message as trace_message
 from charonia.frontend.control.waiting import WaitingCalls
 from charonia.memory.region import CUDA, SYSTEM
 
@@ -56,7 +57,7 @@ class ControlRpc:
         self._handlers = handlers
         self._log = log
         self._waiting = waiting
-        methods = {**self._working(), **self._absent(), **_streams()}
+        methods = {**self._working(), **_streams()}
         self._methods = {f"/{SERVICE}/{name}": method for name, method in methods.items()}
         self._methods[CHECK] = _Method(_HealthCheckRequest.FromString, self._check)
 
@@ -112,6 +113,7 @@ class ControlRpc:
             "RepositoryModelLoad": _Method(schema.RepositoryModelLoadRequest.FromString, self._load),
             "RepositoryModelUnload": _Method(schema.RepositoryModelUnloadRequest.FromString, self._unload),
             "LogSettings": _Method(schema.LogSettingsRequest.FromString, self._log_settings),
+            "TraceSetting": _Method(schema.TraceSettingRequest.FromString, self._trace_settings),
             **self._shared_memory(),
         }
 
@@ -129,11 +131,6 @@ class ControlRpc:
             "CudaSharedMemoryUnregister": _Method(
                 schema.CudaSharedMemoryUnregisterRequest.FromString, self._unregister_cuda
             ),
-        }
-
-    def _absent(self) -> dict[str, _Method]:
-        return {
-            "TraceSetting": _Method(schema.TraceSettingRequest.FromString, self._trace),
         }
 
     def _live(self, request: schema.ServerLiveRequest) -> schema.ServerLiveResponse:
@@ -220,8 +217,13 @@ class ControlRpc:
         self._handlers.shared_memory.unregister(CUDA, request.name)
         return schema.CudaSharedMemoryUnregisterResponse()
 
-    def _trace(self, request: schema.TraceSettingRequest) -> schema.TraceSettingResponse:
-        self._handlers.absent.refuse(Feature.TRACE, request.model_name)
+    def _trace_settings(self, request: schema.TraceSettingRequest) -> schema.TraceSettingResponse:
+        tracing = self._handlers.tracing
+        if request.settings:
+            values = tracing.update(request.model_name, request_of_message(request))
+        else:
+            values = tracing.settings(request.model_name)
+        return trace_message(values, tracing.config)
 
 
 def _model_version(request: _Versioned) -> tuple[str, int]:

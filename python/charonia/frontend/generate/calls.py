@@ -21,9 +21,13 @@ from charonia.frontend.control.http_answers import StatusOf, decoded
 from charonia.frontend.generate.answer import error_json
 from charonia.frontend.generate.channels import EventStream, GenerateChannel, OneAnswer, plain_answer
 from charonia.frontend.generate.request import Limits, Target, read_body
+from charonia.frontend.generate.traced import LeavingChannel
+from charonia.frontend.header_pattern import with_headers
 from charonia.frontend.parameters import split_parameters
 from charonia.frontend.request_log import RequestLog
 from charonia.frontend.wire_flow import WireFlow
+from charonia.observe.traces.record import Trace
+from charonia.observe.traces.tracer import Tracer
 
 if TYPE_CHECKING:
     from charonia._wire import HttpCall
@@ -38,16 +42,24 @@ class Generate:
 
     Args:
         status_of: the HTTP status of a canonical code.
+        tracer: says which calls are traced; none by default.
     """
 
     def __init__(
-        self, submitter: Submitter, directory: ModelDirectory, status_of: StatusOf, log: Log, limits: Limits
+        self,
+        submitter: Submitter,
+        directory: ModelDirectory,
+        status_of: StatusOf,
+        log: Log,
+        limits: Limits,
+        tracer: Tracer | None = None,
     ) -> None:
         self._submitter = submitter
         self._directory = directory
         self._status_of = status_of
         self._log = log
         self._limits = limits
+        self._tracer = tracer
         self._requests = RequestLog(log)
         self._live: dict[int, InferRequest] = {}
         self._large = ThreadPoolExecutor(2, "generate-read")
@@ -92,24 +104,34 @@ class Generate:
 
     def _begin(self, call: "HttpCall", name: str, version: str, *, streams: bool) -> None:
         arrival_ns = time.monotonic_ns()
+        trace = self._traced(call, name, arrival_ns) if self._tracer is not None and self._tracer.on else None
         try:
             request = self._request(call, name, version, streams, arrival_ns)
         except CharoniaError as error:
+            if trace is not None:
+                trace.left(None)
             if self._requests.on:
                 self._requests.refused("http", name, "", error.code, arrival_ns)
             raise
         if self._requests.on:
             self._requests.arrived("http", request)
+        if trace is not None:
+            request.channel = LeavingChannel(request.channel, trace)
+            trace.begin(request)
         self._live[call.key] = request
         # Its client may have left before the line above: then nobody knew the request.
         request.cancelled = call.is_disconnected
         self._submitter.submit(request)
 
+    def _traced(self, call: "HttpCall", model: str, now_ns: int) -> Trace | None:
+        assert self._tracer is not None
+        return self._tracer.sample(model, "HTTP", call.begun_ns, call.arrival_ns or now_ns, call.header)
+
     def _request(self, call: "HttpCall", name: str, version_text: str, streams: bool, arrival_ns: int) -> InferRequest:
         version = parse_version(version_text, name)
         model = self._directory.find(name, version)
         body = read_body(call.body, Target(name, model.inputs, model.config.max_batch_size > 0), self._limits)
-        options = split_parameters(body.parameters)
+        options = split_parameters(with_headers(body.parameters, call.forwarded))
         kind: type[GenerateChannel] = EventStream if streams else OneAnswer
         return InferRequest(
             name,

@@ -1,0 +1,62 @@
+"""The access log: a line for each request. The wire makes the lines, and this thread writes them."""
+
+import threading
+from collections.abc import Callable
+
+from charonia.core.errors import InvalidArgumentError
+from charonia.core.log import Log
+from charonia.core.protocols import OnDeath
+from charonia.observe.sink import Sink, open_file_sink, stdout_sink
+
+STANDARD_OUTPUT = "-"
+
+Take = Callable[[float], tuple[bytes, int]]
+"""`WireServer.take_access`."""
+
+_FOREVER_S = 86400.0
+
+
+class AccessLog:
+    """Writes lines to `sink` until it is closed."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._closing = False
+        self._thread: threading.Thread | None = None
+
+    def start(self, take: Take, log: Log, on_death: OnDeath) -> None:
+        self._thread = threading.Thread(target=self._run, args=(take, log, on_death), name="access-log", daemon=True)
+        self._thread.start()
+
+    def close(self, timeout_s: float) -> None:
+        """After the wire's shutdown, when takes come back at once: write what is left."""
+        self._closing = True
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+
+    def _run(self, take: Take, log: Log, on_death: OnDeath) -> None:
+        try:
+            lines = b"begin"
+            while lines or not self._closing:
+                lines, dropped = take(_FOREVER_S)
+                if dropped:
+                    log.warning(f"{dropped} lines of the access log were dropped: they can't be written fast enough")
+                if lines:
+                    self._sink.write(lines)
+            self._sink.close()
+        except BaseException as error:
+            on_death("access-log", error)
+
+
+def open_access_log(path: str) -> AccessLog | None:
+    """The log to that file, or to standard output for `-`; None without a path.
+
+    Raises:
+        InvalidArgumentError: the file can't be opened.
+    """
+    if not path:
+        return None
+    try:
+        return AccessLog(stdout_sink() if path == STANDARD_OUTPUT else open_file_sink(path))
+    except OSError as error:
+        raise InvalidArgumentError(f"--access-log={path} can't be written: {error.strerror}") from None

@@ -1,0 +1,203 @@
+"""`--trace-config`: from the settings of a launch line to what traces are made by, in Triton's words."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from charonia.core.errors import InvalidArgumentError
+from charonia.observe.traces.setting import Level, Mode, TraceValues
+
+MAX_RATE = 2**31 - 1
+MAX_COUNT = 2**31 - 1
+
+_LEVELS = {
+    **dict.fromkeys(("off", "false"), Level.OFF),
+    **dict.fromkeys(("timestamps", "true", "on", "min", "max"), Level.TIMESTAMPS),
+    "tensors": Level.TENSORS,
+}
+_GLOBAL = ("level", "rate", "count", "mode")
+_OF_MODE = {
+    Mode.TRITON: ("file", "log-frequency"),
+    Mode.OPENTELEMETRY: (
+        "url",
+        "resource",
+        "bsp_max_queue_size",
+        "bsp_schedule_delay",
+        "bsp_max_export_batch_size",
+    ),
+}
+_BATCHING = {"bsp_max_queue_size": 2048, "bsp_schedule_delay": 5000, "bsp_max_export_batch_size": 512}
+_START = TraceValues()
+DEFAULT_URL = "http://localhost:4318/v1/traces"
+DEFAULT_SERVICE = "triton-inference-server"
+
+
+@dataclass(frozen=True, slots=True)
+class Batching:
+    """How spans are exported: the batch span processor of OpenTelemetry.
+
+    Attributes:
+        max_queue_size: spans that wait; more are dropped.
+        schedule_delay_ms: how long they wait at most.
+        max_export_batch_size: spans in one message.
+    """
+
+    max_queue_size: int
+    schedule_delay_ms: int
+    max_export_batch_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class TraceConfig:
+    """What a server traces from its start on.
+
+    Attributes:
+        file: of Triton's mode, "" for none.
+        url: of the collector.
+        resource: attributes of the server in all its spans.
+        shown: settings of OpenTelemetry's mode as `GET /v2/trace/setting` has them, in order.
+    """
+
+    values: TraceValues = field(default_factory=TraceValues)
+    mode: Mode = Mode.TRITON
+    file: str = ""
+    url: str = DEFAULT_URL
+    resource: Mapping[str, str] = field(default_factory=dict)
+    batching: Batching = field(default_factory=lambda: Batching(*_BATCHING.values()))
+    shown: Mapping[str, str] = field(default_factory=dict)
+
+
+def parse_trace_config(settings: Sequence[str], environment: Mapping[str, str] = os.environ) -> TraceConfig:
+    """Read settings as `--trace-config` has them: "rate=100", "triton,file=trace.json".
+
+    The last value of a setting counts; levels add up, unless one of them is OFF; resources add up. Those of the mode
+    that is not chosen are checked and have no effect.
+
+    Raises:
+        InvalidArgumentError: no such setting, or a value that it can't have.
+    """
+    levels: list[Level] = []
+    numbers: dict[str, int] = {}
+    texts: dict[str, str] = {}
+    resource: dict[str, str] = {}
+    shown: dict[str, str] = {}
+    mode = Mode.TRITON
+    for text in settings:
+        of, key, value = _split(text)
+        if of is Mode.OPENTELEMETRY:
+            shown[key] = value
+        if key == "level":
+            levels.append(_level(value))
+        elif key == "mode":
+            mode = _mode(value, "--trace-config mode")
+        elif key == "resource":
+            name, equals, worth = value.partition("=")
+            if not (equals and name):
+                raise _bad(of, key, f"expected resource=<name>=<value>, got '{value}'")
+            resource[name] = worth
+        elif key in ("file", "url"):
+            texts[key] = value
+        else:
+            numbers[key] = _number(of, key, value)
+    batching = _batching(numbers, environment) if mode is Mode.OPENTELEMETRY else Batching(*_BATCHING.values())
+    if mode is Mode.OPENTELEMETRY:
+        of_batching = (batching.max_queue_size, batching.schedule_delay_ms, batching.max_export_batch_size)
+        shown = {**shown, **dict(zip(_BATCHING, map(str, of_batching), strict=True))}
+    return TraceConfig(
+        TraceValues(
+            _joined(levels),
+            numbers.get("rate", _START.rate),
+            numbers.get("count", _START.count),
+            numbers.get("log-frequency", _START.log_frequency),
+        ),
+        mode,
+        texts.get("file", ""),
+        texts.get("url", DEFAULT_URL),
+        resource,
+        batching,
+        shown,
+    )
+
+
+def _split(text: str) -> tuple[Mode | None, str, str]:
+    """(the mode that it is of, None for all; key; value)."""
+    head, equals, value = text.partition("=")
+    name, comma, key = head.partition(",") if "," in head else ("", "", head)
+    if not (equals and key and value) or (comma and not name):
+        raise InvalidArgumentError(
+            f"--trace-config option format is '<trace mode>,<setting>=<value>' or '<setting>=<value>', got '{text}'"
+        )
+    of = _mode(name, "--trace-config") if comma else None
+    known = _OF_MODE[of] if of is not None else _GLOBAL
+    if key not in known:
+        whose = f"of mode '{of}'" if of is not None else "for every mode"
+        raise InvalidArgumentError(f"--trace-config={text}: the settings {whose} are {', '.join(known)}; got '{key}'")
+    return of, key, value
+
+
+def _mode(text: str, where: str) -> Mode:
+    try:
+        return Mode(text.lower())
+    except ValueError:
+        known = " and ".join(f'"{each}"' for each in Mode)
+        raise InvalidArgumentError(
+            f"{where}: invalid value for trace mode option: '{text}'. Available options are {known}"
+        ) from None
+
+
+def _level(text: str) -> Level:
+    try:
+        return _LEVELS[text.lower()]
+    except KeyError:
+        raise _bad(
+            None, "level", f"invalid value for trace level option: '{text}', expected OFF, TIMESTAMPS or TENSORS"
+        ) from None
+
+
+def _joined(levels: Sequence[Level]) -> Level:
+    joined = Level.OFF
+    for level in levels:
+        joined |= level
+    return Level.OFF if Level.OFF in [each for each in levels if not each] else joined
+
+
+def _number(of: Mode | None, key: str, text: str) -> int:
+    least = -1 if key == "count" else 0
+    try:
+        value = int(text.replace("_", "?"))
+    except ValueError:
+        raise _bad(of, key, f"expected a whole number, got '{text}'") from None
+    if not least <= value <= MAX_COUNT:
+        raise _bad(of, key, f"expected a number from {least} to {MAX_COUNT}, got {text}")
+    return value
+
+
+def _batching(numbers: Mapping[str, int], environment: Mapping[str, str]) -> Batching:
+    values = {}
+    for key, default in _BATCHING.items():
+        variable = f"OTEL_{key.upper()}"
+        if key in numbers:
+            values[key] = numbers[key]
+        elif environment.get(variable):
+            values[key] = _of_environment(variable, environment[variable])
+        else:
+            values[key] = default
+    batching = Batching(*values.values())
+    if not 0 < batching.max_export_batch_size <= batching.max_queue_size or not batching.schedule_delay_ms:
+        raise InvalidArgumentError(
+            "--trace-config opentelemetry: bsp_schedule_delay must be above 0, bsp_max_export_batch_size above 0 and "
+            f"at most bsp_max_queue_size; got {batching.schedule_delay_ms}, {batching.max_export_batch_size} and "
+            f"{batching.max_queue_size}"
+        )
+    return batching
+
+
+def _of_environment(variable: str, text: str) -> int:
+    if not text.isdecimal() or int(text) > MAX_COUNT:
+        raise InvalidArgumentError(f"Bad option: \"{variable}\": expected a whole number, got '{text}'")
+    return int(text)
+
+
+def _bad(of: Mode | None, key: str, why: str) -> InvalidArgumentError:
+    name = f"{of},{key}" if of is not None else key
+    return InvalidArgumentError(f'Bad option: "--trace-config {name}": {why}')

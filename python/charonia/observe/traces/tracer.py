@@ -1,0 +1,103 @@
+"""Traces of one server: front ends ask it of each request whether it is traced."""
+
+from collections.abc import Callable
+from itertools import count
+
+from charonia.core.clock import Clock
+from charonia.core.log import Log
+from charonia.core.protocols import OnDeath
+from charonia.observe.traces.config import TraceConfig
+from charonia.observe.traces.context import SpanContext, context_of_headers, new_context
+from charonia.observe.traces.file import FileSink, TraceFile
+from charonia.observe.traces.record import Trace
+from charonia.observe.traces.setting import Level, Mode, TraceSetting
+from charonia.observe.traces.settings import TraceSettings
+from charonia.observe.traces.writer import Sink, TraceWriter
+
+Header = Callable[[str], str | None]
+"""A header, or metadata, of the request by its name in lower case."""
+
+
+class Tracer:
+    """Any thread may use it.
+
+    Args:
+        sink: where traces go; by default as the configuration says.
+
+    Attributes:
+        on: whether any request is traced. All that a request costs while it is off: ask once for many.
+        settings: what `on` comes from; may be changed at any time.
+
+    Raises:
+        InvalidArgumentError: the packages for OpenTelemetry are not installed.
+    """
+
+    def __init__(
+        self, config: TraceConfig, clock: Clock, log: Log, on_death: OnDeath, sink: Sink | None = None
+    ) -> None:
+        self.config = config
+        self.settings = TraceSettings(config.values, config.mode, bool(config.file), self._changed)
+        self._clock = clock
+        self._needs_context = config.mode is Mode.OPENTELEMETRY
+        self._numbers = count(1)
+        self._listener: Callable[[bool], None] = lambda on: None
+        self._writer = TraceWriter(sink or _sink(config, log), log, on_death)
+        self.on = self.settings.trace_something
+
+    def start(self) -> None:
+        self._writer.start()
+
+    def close(self, timeout_s: float) -> bool:
+        """Write what is finished. False if that takes longer. Traces that end later are lost."""
+        return self._writer.close(timeout_s)
+
+    def on_switch(self, listener: Callable[[bool], None]) -> None:
+        """Call `listener` with `on`, now and whenever settings change."""
+        self._listener = listener
+        listener(self.on)
+
+    def sample(self, model: str, front: str, begun_ns: int, arrival_ns: int, header: Header) -> Trace | None:
+        """The trace of a request to `model` that has come, or None where it is not traced.
+
+        Args:
+            front: HTTP or GRPC.
+            begun_ns: when its first byte came, 0 where that is not known.
+        """
+        setting = self.settings.of(model)
+        if not setting.level:
+            return None
+        if not self._needs_context:
+            return self._trace(setting, front, begun_ns, arrival_ns) if setting.sample() else None
+        traceparent = header("traceparent")
+        caller = context_of_headers(traceparent, header("tracestate")) if traceparent else None
+        if not setting.sample(forced=caller is not None):
+            return None
+        context = caller.child() if caller is not None else new_context()
+        return self._trace(setting, front, begun_ns, arrival_ns, context, caller)
+
+    def _trace(
+        self,
+        setting: TraceSetting,
+        front: str,
+        begun_ns: int,
+        arrival_ns: int,
+        context: SpanContext | None = None,
+        caller: SpanContext | None = None,
+    ) -> Trace:
+        put = self._writer.put
+        return Trace(setting, front, begun_ns, arrival_ns, self._clock, self._numbers, put, context, caller)
+
+    def _changed(self, replaced: list[TraceSetting]) -> None:
+        self._writer.retire(replaced)
+        self.on = self.settings.trace_something
+        self._listener(self.on)
+
+
+def _sink(config: TraceConfig, log: Log) -> Sink:
+    if config.mode is Mode.TRITON:
+        return FileSink(TraceFile(config.file, log))
+    if config.values.level & Level.TENSORS:
+        log.warning("Tensor level tracing is not supported by the mode: opentelemetry; spans have timestamps only")
+    from charonia.observe.traces.spans import SpanSink
+
+    return SpanSink(config, log)
