@@ -45,8 +45,8 @@ def _check_runtime(config: ModelConfig, report: Report) -> None:
 
 
 def _check_agents(config: ModelConfig, report: Report) -> None:
-    """An agent may verify or decrypt the model's files: serving them without it would be worse than refusing."""
+    """Whether they are there is found when they are asked to act, which is before anything else is done."""
     for index, agent in enumerate(config.model_repository_agents.agents):
-        path = f"model_repository_agents.agents[{index}]"
-        message = f"the repository agent '{agent.name}' is asked for, and Charonia has no repository agents"
-        report.error(path, message, "remove model_repository_agents, and check or prepare the files before the start")
+        if not agent.name:
+            path = f"model_repository_agents.agents[{index}]"
+            report.error(path, "this repository agent has no name", 'write name: "checksum", or another agent\'s name')

@@ -70,7 +70,7 @@ RULES = {
     "V ensemble platform without steps": (f'platform: "ensemble" {IO}', "platform", "no ensemble_scheduling"),
     "V negative max_batch_size": (f"{CUSTOM} max_batch_size: -3", "max_batch_size", "max_batch_size is -3"),
     "P no versions in a policy of specific ones": (f"{CUSTOM} version_policy {{ specific {{ }} }}", "version_policy.specific.versions", "lists none"),
-    "P repository agents": (f'{CUSTOM} model_repository_agents {{ agents {{ name: "checksum" }} }}', "model_repository_agents.agents[0]", "no repository agents"),
+    "P repository agent without a name": (f'{CUSTOM} model_repository_agents {{ agents {{ }} }}', "model_repository_agents.agents[0]", "has no name"),
     "L runtime of another backend": (f'{CUSTOM} runtime: "libtriton_other.so"', "runtime", 'backend "custom" has no such library'),
     "L runtime that leads elsewhere": (f'{CUSTOM} runtime: "../x/libtriton_custom.so"', "runtime", "has no such library"),
     "L a Python runtime for what is not written in Python": (f'backend: "onnxruntime" runtime: "model.py" {IO}', "runtime", 'write "libtriton_onnxruntime.so"'),
