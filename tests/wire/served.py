@@ -2,6 +2,7 @@
 
 import json
 import socket
+import ssl
 import struct
 import threading
 from typing import Any, Self
@@ -11,6 +12,7 @@ import numpy as np
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 from charonia._wire import InferCall, Reply, WireOptions, WireServer
+from tests.certificates import Authority
 
 PATIENCE_S = 20.0
 """Nothing waits this long when it works."""
@@ -24,11 +26,25 @@ ACK = END_STREAM = 1
 END_HEADERS = 4
 
 
-class Served:
-    """Open until `close`; a context."""
+class _TlsSocket(ssl.SSLSocket):
+    """Fails as a plain socket does when the server has hung up."""
 
-    def __init__(self, **settings: Any) -> None:
+    def sendall(self, data: Any, flags: int = 0) -> None:
+        try:
+            super().sendall(data, flags)
+        except ssl.SSLEOFError as error:
+            raise ConnectionResetError(str(error)) from None
+
+
+class Served:
+    """Open until `close`; a context. With an authority, both doors are under TLS."""
+
+    def __init__(self, authority: Authority | None = None, **settings: Any) -> None:
         listening = {"http_address": "127.0.0.1", "http_port": 0, "grpc_address": "127.0.0.1", "grpc_port": 0}
+        self._authority = authority
+        if authority is not None:
+            identity = authority.server("served")
+            settings["http_tls"] = settings["grpc_tls"] = (str(identity.certificate), str(identity.key), None)
         self.wire = WireServer(WireOptions(**{**listening, **settings}))
         self.wire.start()
         self.wire.publish(True, True, {("m", ""): (True, 0, False)})
@@ -54,12 +70,20 @@ class Served:
 
     def connect(self, door: str = "http") -> socket.socket:
         port = self.wire.http_port if door == "http" else self.wire.grpc_port
-        return socket.create_connection(("127.0.0.1", port or 0), timeout=PATIENCE_S)
+        connection = socket.create_connection(("127.0.0.1", port or 0), timeout=PATIENCE_S)
+        if self._authority is None:
+            return connection
+        context = self._authority.trusting()
+        context.options |= ssl.OP_IGNORE_UNEXPECTED_EOF
+        context.sslsocket_class = _TlsSocket
+        return context.wrap_socket(connection, server_hostname="127.0.0.1")
 
     def channel(self, *options: tuple[str, Any]) -> grpc.Channel:
-        return grpc.insecure_channel(
-            f"127.0.0.1:{self.wire.grpc_port}", [("grpc.use_local_subchannel_pool", 1), *options]
-        )
+        place, all_options = f"127.0.0.1:{self.wire.grpc_port}", [("grpc.use_local_subchannel_pool", 1), *options]
+        if self._authority is None:
+            return grpc.insecure_channel(place, all_options)
+        credentials = grpc.ssl_channel_credentials(self._authority.root.read_bytes())
+        return grpc.secure_channel(place, credentials, all_options)
 
     def answers(self) -> bool:
         """Whether new clients of both doors are answered."""

@@ -10,6 +10,7 @@ from typing import Any
 import grpc
 import pytest
 
+from tests.certificates import Authority
 from tests.wire.served import (
     DATA,
     END_HEADERS,
@@ -37,8 +38,8 @@ GOOD = json_body([1.5])
 
 
 @pytest.fixture
-def hasty() -> Iterator[Served]:
-    with Served(read_timeout_ms=200, idle_timeout_ms=0) as running:
+def hasty(transport: Authority | None) -> Iterator[Served]:
+    with Served(transport, read_timeout_ms=200, idle_timeout_ms=0) as running:
         yield running
         assert running.answers()
 
@@ -133,8 +134,8 @@ def test_silence_between_requests_is_no_slowness(hasty: Served) -> None:
     channel.close()
 
 
-def test_idle_connections_end_after_their_time() -> None:
-    with Served(idle_timeout_ms=100) as served:
+def test_idle_connections_end_after_their_time(transport: Authority | None) -> None:
+    with Served(transport, idle_timeout_ms=100) as served:
         for connection in (served.connect(), served.connect("grpc"), begun(served, "grpc"), begun(served)):
             read_all(connection)
             connection.close()
@@ -145,8 +146,8 @@ def test_idle_connections_end_after_their_time() -> None:
         connection.close()
 
 
-def test_a_call_in_flight_keeps_its_connection() -> None:
-    with Served(idle_timeout_ms=100) as served, served.channel() as channel:
+def test_a_call_in_flight_keeps_its_connection(transport: Authority | None) -> None:
+    with Served(transport, idle_timeout_ms=100) as served, served.channel() as channel:
         watching = channel.unary_stream("/grpc.health.v1.Health/Watch")(b"")
         assert next(watching) == b"\x08\x01"
         idle = served.connect()
@@ -174,8 +175,10 @@ def held(served: Served, count: int, sent: bytes, door: str) -> list[socket.sock
         ("grpc", PREFACE + frame(SETTINGS) + frame(HEADERS, END_HEADERS, 1, call_headers())),
     ],
 )
-def test_connections_beyond_the_limit_take_the_place_of_idle_ones(door: str, sent: bytes) -> None:
-    with Served(max_connections=20) as served:
+def test_connections_beyond_the_limit_take_the_place_of_idle_ones(
+    transport: Authority | None, door: str, sent: bytes
+) -> None:
+    with Served(transport, max_connections=20) as served:
         connections = held(served, 100, sent, door)
         for connection in connections[:80]:
             read_all(connection)
@@ -185,8 +188,8 @@ def test_connections_beyond_the_limit_take_the_place_of_idle_ones(door: str, sen
             connection.close()
 
 
-def test_a_connection_at_work_is_not_ended_for_another() -> None:
-    with Served(max_connections=4) as served:
+def test_a_connection_at_work_is_not_ended_for_another(transport: Authority | None) -> None:
+    with Served(transport, max_connections=4) as served:
         served.wire.publish(True, True, {("m", ""): (True, 0, False)})
         asking = served.connect()
         asking.sendall(request(b"{}", path="/v2/repository/index"))
