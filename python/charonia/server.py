@@ -33,6 +33,7 @@ from charonia.engine.services import ModelServices
 from charonia.logs import open_log
 from charonia.memory.regions import Regions
 from charonia.metering import measures_gpus, open_metrics
+from charonia.observe.load_report import FAMILY, load_report
 from charonia.observe.log import ServerLog
 from charonia.observe.metrics_config import parse_metrics_config
 from charonia.observe.traces.config import parse_trace_config
@@ -241,6 +242,7 @@ class Server:
             self.tracer,
             mounts=self._mounts,
         )
+        self.metrics.custom.watch(FAMILY, lambda samples: doors.publish_load(load_report(samples)))
         doors.open()
         self._doors = doors
         self._publish()

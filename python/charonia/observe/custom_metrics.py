@@ -29,13 +29,18 @@ class MetricKind(StrEnum):
 class _Cell:
     """The numbers behind all handles of one metric. `counts` by bucket, not cumulative, for histograms only."""
 
-    __slots__ = ("bounds", "counts", "handles", "value")
+    __slots__ = ("bounds", "counts", "handles", "labels", "value")
 
-    def __init__(self, bounds: tuple[float, ...]) -> None:
+    def __init__(self, labels: Mapping[str, str], bounds: tuple[float, ...]) -> None:
+        self.labels = labels
         self.bounds = bounds
         self.counts = [0] * (len(bounds) + 1)
         self.value = 0.0
         self.handles = 0
+
+
+Watch = Callable[[Sequence[tuple[Mapping[str, str], float]]], None]
+"""Takes (labels, value) of each metric of a family."""
 
 
 class CustomMetric:
@@ -58,12 +63,14 @@ class CustomMetric:
             )
         with self._family.lock:
             self._cell.value += amount
+        self._family.changed()
 
     def set(self, value: float) -> None:
         """Gauges only."""
         self._allow("set", MetricKind.GAUGE)
         with self._family.lock:
             self._cell.value = float(value)
+        self._family.changed()
 
     def observe(self, value: float) -> None:
         """Histograms only."""
@@ -97,10 +104,17 @@ class CustomFamily:
 
     Args:
         forget: called, under `lock`, when nobody holds the family any more.
+        watch: told all counters and gauges, with their labels, after each change of one.
     """
 
     def __init__(
-        self, name: str, description: str, kind: MetricKind, lock: threading.Lock, forget: Callable[[str], None]
+        self,
+        name: str,
+        description: str,
+        kind: MetricKind,
+        lock: threading.Lock,
+        forget: Callable[[str], None],
+        watch: Watch | None = None,
     ) -> None:
         self.name = name
         self.description = description
@@ -108,6 +122,8 @@ class CustomFamily:
         self.lock = lock
         self.holds = 0  # changed under the lock
         self._forget = forget
+        self._watch = watch
+        self._telling = threading.Lock()
         self._cells: dict[str, _Cell] = {}
 
     def metric(self, labels: Mapping[str, str], buckets: Sequence[float] | None = None) -> CustomMetric:
@@ -125,7 +141,7 @@ class CustomFamily:
         with self.lock:
             cell = self._cells.get(key)
             if cell is None:
-                cell = self._cells[key] = _Cell(bounds)
+                cell = self._cells[key] = _Cell(dict(labels), bounds)
             cell.handles += 1
             self.holds += 1
         return CustomMetric(self, key, cell)
@@ -137,6 +153,16 @@ class CustomFamily:
             if not cell.handles:
                 del self._cells[labels]
             self._let_go()
+        self.changed()
+
+    def changed(self) -> None:
+        """Called, without the lock, when a value is another."""
+        if self._watch is None:
+            return
+        with self._telling:  # so that an older state is not told after a newer one
+            with self.lock:
+                samples = [(cell.labels, cell.value) for cell in self._cells.values()]
+            self._watch(samples)
 
     def remove(self) -> None:
         """Undo one call of `CustomMetrics.family`."""
@@ -189,6 +215,11 @@ class CustomMetrics:
         self._lock = threading.Lock()
         self._taken = frozenset(f"{name}{suffix}" for name in taken for suffix in _SUFFIXES)
         self._families: dict[str, CustomFamily] = {}
+        self._watches: dict[str, Watch] = {}
+
+    def watch(self, name: str, watch: Watch) -> None:
+        """Have `watch` told of each change in the family of this name, when models will have made it."""
+        self._watches[name] = watch
 
     def family(self, name: str, description: str, kind: MetricKind) -> CustomFamily:
         """The family of this name, made if there is none. The caller gives it back by `remove`.
@@ -201,7 +232,9 @@ class CustomMetrics:
         if name in self._taken:
             raise InvalidArgumentError(f"metric family '{name}' is one of the server's own")
         with self._lock:
-            family = self._families.get(name) or CustomFamily(name, description, kind, self._lock, self._forget)
+            family = self._families.get(name) or CustomFamily(
+                name, description, kind, self._lock, self._forget, self._watches.get(name)
+            )
             if family.kind != kind:
                 raise InvalidArgumentError(
                     f"metric family '{name}' exists already, as a {family.kind} and not a {kind}"
