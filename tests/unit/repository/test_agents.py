@@ -1,7 +1,10 @@
 """Repository agents in a server: what they are told and when, what they may change, and what their faults do."""
 
 import hashlib
+import shutil
+import tarfile
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from textwrap import dedent
 
 import pytest
@@ -9,7 +12,7 @@ import pytest
 from charonia.core.errors import CharoniaError, InvalidArgumentError
 from charonia.core.overrides import NO_OVERRIDES, LoadOverrides
 from charonia.repository.polling import RepositoryPolling
-from tests.unit.repository.served import JSON, PATIENCE_S, Repository, Served
+from tests.unit.repository.served import CONFIG, JSON, PATIENCE_S, Repository, Served
 from tests.unit.repository.test_ensembles import ensemble
 
 # Notes every stage in a file; does in it what the parameter of the stage's name says.
@@ -345,3 +348,18 @@ def test_a_missing_agent_keeps_the_model_from_being_served(noted, serve):
     noted.repository.add("a", 1, more='model_repository_agents { agents { name: "decrypt" } }')
     served = serve(mode="none")
     assert "unable to find the repository agent 'decrypt' (known: checksum, noting)" in served.reason("a")
+
+
+def test_the_example_of_the_docs(noted, serve):
+    page = (Path(__file__).parents[3] / "docs" / "repository-agents.md").read_text()
+    (noted.agents / "unpack").mkdir()
+    (noted.agents / "unpack" / "agent.py").write_text(page.split("```python\n")[1].split("```")[0])
+    noted.repository.add("a", 1)
+    packed, folder = noted.repository.path / "model.tar.gz", noted.repository.path / "a"
+    with tarfile.open(packed, "w:gz") as archive:
+        archive.add(folder / "1", "1")
+    shutil.rmtree(folder / "1")
+    packed.rename(folder / "model.tar.gz")
+    noted.repository.write("a/config.pbtxt", f'{CONFIG % 4} model_repository_agents {{ agents {{ name: "unpack" }} }}')
+    served = serve(mode="none")
+    assert served.index("a") == [(1, "READY")]
