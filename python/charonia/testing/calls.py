@@ -21,9 +21,14 @@ class FakeHttpCall:
     is_disconnected: bool = False
     key: int = field(default_factory=count(1).__next__)
     is_behind: bool = False
+    begun_ns: int = 0
+    arrival_ns: int = 0
     status: int = 0
     answer_headers: dict[str, str] = field(default_factory=dict)
     chunks: list[tuple[bytes, bool]] = field(default_factory=list)
+
+    def header(self, name: str) -> str | None:
+        return next((value.decode() for known, value in self.headers if known == name.encode()), None)
 
     def start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         assert not self.status, "the head is sent twice"

@@ -3,7 +3,6 @@ from concurrent.futures import Future
 
 import pytest
 
-from charonia.control.absent import Feature
 from charonia.control.health import Health
 from charonia.control.metadata import TRITON_VERSION, TensorMetadata
 from charonia.control.repository import no_repository
@@ -155,10 +154,3 @@ def test_a_repository_can_not_be_picked():
     no_repository("")
     with pytest.raises(UnsupportedError, match="'repository_name' specification is not supported"):
         no_repository("elsewhere")
-
-
-def test_absent_features_are_named(handlers):
-    with pytest.raises(UnsupportedError, match="trace settings"):
-        handlers.absent.refuse(Feature.TRACE, "id")
-    with pytest.raises(NotFoundError):
-        handlers.absent.refuse(Feature.TRACE, "nope")

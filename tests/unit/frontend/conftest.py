@@ -1,9 +1,9 @@
 import pytest
 
 from charonia.core.log import SilentLog
-from tests.unit.control.conftest import control, handlers, models, regions, server, server_log
+from tests.unit.control.conftest import control, handlers, models, regions, server, server_log, tracer
 
-__all__ = ["control", "handlers", "models", "regions", "server", "server_log"]
+__all__ = ["control", "handlers", "models", "regions", "server", "server_log", "tracer"]
 
 
 class RecordingLog(SilentLog):

@@ -132,11 +132,11 @@ class TracedRequest:
     __slots__ = (
         "_channel",
         "_has_steps",
+        "_number",
         "context",
         "end_ns",
         "failure",
         "model_name",
-        "_number",
         "notes",
         "parent",
         "queue_ns",

@@ -28,7 +28,7 @@ class TraceSettings:
     """Any thread may ask and change.
 
     Args:
-        has_file: whether there is a file to write to; needed in Triton's mode.
+        obstacle: why nothing can be traced whatever the settings are, "" if something can.
         on_change: told after each change with the settings that others have replaced.
     """
 
@@ -36,11 +36,11 @@ class TraceSettings:
         self,
         start: TraceValues,
         mode: Mode,
-        has_file: bool,
+        obstacle: str = "",
         on_change: Callable[[list[TraceSetting]], None] = lambda replaced: None,
     ) -> None:
         self._mode = mode
-        self._has_file = has_file
+        self._obstacle = obstacle
         self._on_change = on_change
         self._lock = threading.Lock()
         self._start = TraceSetting(start)
@@ -109,13 +109,11 @@ class TraceSettings:
             return "tracing is disabled"
         if not values.rate:
             return "sample rate must be non-zero: 'trace_rate' is 0"
-        if self._mode is Mode.TRITON and not self._has_file:
-            return "trace file name is not given: start the server with --trace-config=triton,file=FILE"
-        return ""
+        return self._obstacle
 
     def _hopeless(self, setting: TraceSetting) -> bool:
         """In OpenTelemetry's mode a rate of 0 traces the requests that bring a context."""
-        return bool(setting.fault) and self._mode is Mode.TRITON
+        return bool(setting.fault) and (self._mode is Mode.TRITON or bool(self._obstacle))
 
     def _checked(self, setting: TraceSetting) -> TraceSetting:
         if setting.level is Level.OFF:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from itertools import count
 
 from charonia.core.clock import Clock
+from charonia.core.errors import InvalidArgumentError
 from charonia.core.log import Log
 from charonia.core.protocols import OnDeath
 from charonia.observe.traces.config import TraceConfig
@@ -12,7 +13,7 @@ from charonia.observe.traces.file import FileSink, TraceFile
 from charonia.observe.traces.record import Trace
 from charonia.observe.traces.setting import Level, Mode, TraceSetting
 from charonia.observe.traces.settings import TraceSettings
-from charonia.observe.traces.writer import Sink, TraceWriter
+from charonia.observe.traces.writer import Nowhere, Sink, TraceWriter
 
 Header = Callable[[str], str | None]
 """A header, or metadata, of the request by its name in lower case."""
@@ -29,19 +30,26 @@ class Tracer:
         settings: what `on` comes from; may be changed at any time.
 
     Raises:
-        InvalidArgumentError: the packages for OpenTelemetry are not installed.
+        InvalidArgumentError: the packages for OpenTelemetry are not installed, and something is to be traced.
     """
 
     def __init__(
         self, config: TraceConfig, clock: Clock, log: Log, on_death: OnDeath, sink: Sink | None = None
     ) -> None:
         self.config = config
-        self.settings = TraceSettings(config.values, config.mode, bool(config.file), self._changed)
         self._clock = clock
         self._needs_context = config.mode is Mode.OPENTELEMETRY
         self._numbers = count(1)
         self._listener: Callable[[bool], None] = lambda on: None
-        self._writer = TraceWriter(sink or _sink(config, log), log, on_death)
+        obstacle = ""
+        try:
+            sink = sink or _sink(config, log)
+        except InvalidArgumentError as error:
+            if config.values.level:
+                raise
+            sink, obstacle = Nowhere(), str(error)  # nothing asks for it yet
+        self._writer = TraceWriter(sink, log, on_death)
+        self.settings = TraceSettings(config.values, config.mode, obstacle, self._changed)
         self.on = self.settings.trace_something
 
     def start(self) -> None:
@@ -94,7 +102,12 @@ class Tracer:
 
 
 def _sink(config: TraceConfig, log: Log) -> Sink:
+    """Raises InvalidArgumentError: there is nowhere to write to."""
     if config.mode is Mode.TRITON:
+        if not config.file:
+            raise InvalidArgumentError(
+                "trace file name is not given: start the server with --trace-config=triton,file=FILE"
+            )
         return FileSink(TraceFile(config.file, log))
     if config.values.level & Level.TENSORS:
         log.warning("Tensor level tracing is not supported by the mode: opentelemetry; spans have timestamps only")

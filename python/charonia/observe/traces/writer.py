@@ -27,6 +27,19 @@ class Sink(Protocol):
         """Write what is left."""
 
 
+class Nowhere:
+    """The sink where there is no other: nothing is sampled then."""
+
+    def take(self, trace: Trace) -> None:
+        trace.setting.finished()
+
+    def retired(self, setting: TraceSetting) -> None:
+        """Nothing waits."""
+
+    def close(self) -> None:
+        """Nothing is left."""
+
+
 class TraceWriter:
     """Any thread may call it. Traces that it can't follow are dropped, counted, and told in the log."""
 

@@ -328,7 +328,7 @@ class TritonPythonModel:
     assert served.instance._life.child.replies.region.size <= 8 * 2**20
 
 
-INFER = (("other", -1, "", 0, 0, 0, 0, None, (), False, False), [], (), ())
+INFER = (("other", -1, "", 0, 0, 0, 0, None, (), False, 0, False), [], (), ())
 
 
 class Posted(list):

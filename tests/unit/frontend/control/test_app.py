@@ -321,19 +321,6 @@ def test_load_waits_on_another_thread(ask, control):
     assert control.calls[0] == "control-wait"
 
 
-@pytest.mark.parametrize(
-    ("line", "feature"),
-    [
-        ("GET /v2/trace/setting", "trace"),
-        ("POST /v2/models/id/trace/setting", "trace"),
-    ],
-)
-def test_absent_features(ask, line, feature):
-    call = ask(line)
-    assert call.status == 501
-    assert feature in error_of(call)
-
-
 def test_a_fault_is_answered_and_logged(ask, models, log):
     models[0].statistics = None
     call = ask("GET /v2/models/id/stats")

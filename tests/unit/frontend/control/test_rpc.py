@@ -145,7 +145,6 @@ def test_index(ask):
         ),
         ("SystemSharedMemoryRegister", b"", Code.INVALID_ARGUMENT, "'region name' is necessary"),
         ("CudaSharedMemoryRegister", b"", Code.INVALID_ARGUMENT, "'region name' is necessary"),
-        ("TraceSetting", b"", Code.UNIMPLEMENTED, "trace settings"),
         ("TraceSetting", schema.TraceSettingRequest(model_name="nope"), Code.NOT_FOUND, "nope"),
         ("ModelInfer", b"", Code.UNIMPLEMENTED, "inference"),
         ("Nonsense", b"", Code.UNIMPLEMENTED, "Nonsense"),
