@@ -2,7 +2,7 @@
 
 import hashlib
 import shutil
-import tarfile
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from textwrap import dedent
@@ -355,11 +355,10 @@ def test_the_example_of_the_docs(noted, serve):
     (noted.agents / "unpack").mkdir()
     (noted.agents / "unpack" / "agent.py").write_text(page.split("```python\n")[1].split("```")[0])
     noted.repository.add("a", 1)
-    packed, folder = noted.repository.path / "model.tar.gz", noted.repository.path / "a"
-    with tarfile.open(packed, "w:gz") as archive:
-        archive.add(folder / "1", "1")
+    folder = noted.repository.path / "a"
+    with zipfile.ZipFile(folder / "model.zip", "w") as archive:
+        archive.write(folder / "1" / "model", "1/model")
     shutil.rmtree(folder / "1")
-    packed.rename(folder / "model.tar.gz")
     noted.repository.write("a/config.pbtxt", f'{CONFIG % 4} model_repository_agents {{ agents {{ name: "unpack" }} }}')
     served = serve(mode="none")
-    assert served.index("a") == [(1, "READY")]
+    assert served.index("a") == [(1, "READY")], served.lines.text
