@@ -87,12 +87,16 @@ class SteadyStore:
                     continue
                 if type(error).__name__ in _WRONG_SETTINGS:
                     raise InvalidArgumentError(f"{self._who(what, credentials)}: {reason}") from None
-                if not waits or self._stopping.wait(waits.pop(0)):
+                if not waits or not self._may_try_again(waits.pop(0)):
                     taken_s = (self._clock.now_ns() - started_ns) / 1e9
                     raise UnavailableError(
                         f"{self._who(what, credentials)}: tried {tries} times in {taken_s:.1f} s: {reason}"
                     ) from None
                 self._log.verbose(f"{self.address.url}: trying again to {what}: {reason}")
+
+    def _may_try_again(self, wait_s: float) -> bool:
+        """After a wait; not while the server stops."""
+        return not self._stopping.wait(wait_s)
 
     def _who(self, what: str, credentials: Credentials) -> str:
         return f"can't {what} at {self.address.host} with credentials from {credentials.source}"

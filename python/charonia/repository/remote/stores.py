@@ -95,7 +95,13 @@ class FsspecStore:
 
     def objects(self, under: str) -> Sequence[StoredObject]:
         self._file_system.invalidate_cache()
-        found = self._file_system.find(under, detail=True, withdirs=True)
+        try:
+            found = self._file_system.find(under, detail=True, withdirs=True)
+        except FileNotFoundError as error:
+            bucket = under.partition("/")[0]
+            if self._file_system.exists(bucket):  # a server between may say so of a path
+                raise
+            raise FileNotFoundError(f"there is no '{bucket}' in this store") from error
         # A listing by prefix gives what only begins alike too.
         return [_object(key, found[key]) for key in sorted(found) if key.startswith(f"{under}/")]
 

@@ -52,11 +52,11 @@ def test_what_is_not_there():
         "m/./x",
         "..",
         "m/a\nb",
-        "m/\x00",
-        "m/�",
-        "m/" + "x" * 256,
+        "m/\0",
+        "m/\ud800",
+        f"m/{'x' * 256}",
         "/".join("x" * 70),
-        "m/" + "/".join(["y" * 200] * 6),
+        f"m/{'/'.join(['y' * 200] * 6)}",
     ],
 )
 def test_names_that_can_not_be_files_are_left_out_and_told(key):
