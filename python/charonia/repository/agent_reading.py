@@ -48,12 +48,13 @@ def read_with_agents(
 
     Args:
         folder: where the files are brought to, if not in a folder of a repository.
-        before: what the model that serves was loaded by: where nothing has changed since, no agent runs again.
+        before: what the model that serves was loaded by: where nothing has changed since, no agent runs again. Files
+            that are brought are other ones each time, and looked at each time.
 
     Raises:
         CharoniaError: an agent refuses the model, or can't be had.
     """
-    earlier = before.agents if before is not None and _is_same(source, before.source) else None
+    earlier = before.agents if before and folder is None and _is_same(source, before.source) else None
     if before is not None and earlier is not None and earlier.try_hold():
         return AgentReading(before.reading, earlier)
     if folder is not None:

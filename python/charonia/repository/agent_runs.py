@@ -119,8 +119,8 @@ class AgentRuns:
 
     def close(self, log: Log) -> None:
         """Close the agents that don't hang, and remove the folders that are left."""
-        if not self._stuck:
-            self.registry.close(log)
+        if not self._stuck and not self._perform(lambda: self.registry.close(log), self._notice_s):
+            log.error(f"the repository agents have not ended close after {self._notice_s:g} s: going on without them")
         self._folders.close()
 
     def _perform(self, work: Callable[[], object], limit_s: float | None) -> bool:

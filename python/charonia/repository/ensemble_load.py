@@ -44,6 +44,7 @@ class EnsembleLoad(ModelLoad):
         return not errors_in(finished.findings) and finished.config == served.config and labels == served.labels
 
     def load(self, version: int) -> ModelVersion:
+        self.check_agents()
         clock = self.parts.services.clock
         started_ns = clock.now_ns()
         self.bring(version)

@@ -13,7 +13,7 @@ from charonia.config.announce import log_completed
 from charonia.config.findings import Finding
 from charonia.config.model_config import LoadedConfig, finish_config
 from charonia.config.steps import step_names
-from charonia.core.errors import CharoniaError
+from charonia.core.errors import CharoniaError, InternalError
 from charonia.core.log import Log
 from charonia.core.model_id import ModelId
 from charonia.core.protocols import Bell
@@ -111,6 +111,11 @@ class ModelLoad:
             if each is not None:
                 each.release()
 
+    def check_agents(self) -> None:
+        """What agents are to look at first is never loaded without. Raises InternalError: it would be, by a bug."""
+        if self.reading.wants_agents and self.agents is None:
+            raise InternalError(f"the repository agents of model '{self.model.name}' were not run")
+
     def at_home(self, findings: Iterable[Finding]) -> Iterable[Finding]:
         """With the places that the user knows."""
         return findings if self.folder is None else findings_at_home(findings, self.folder)
@@ -168,6 +173,7 @@ class ModelLoad:
 
     def load(self, version: int) -> ModelVersion:
         """Raises CharoniaError with the reason, having freed everything."""
+        self.check_agents()
         self.bring(version)
         try:
             with self.parts.calls.during(self.turn) as calls:

@@ -26,7 +26,12 @@ NOTING = """
         def __init__(self):
             self.gate = threading.Event()
             self.hangs = threading.Event()
+            self.hangs_in_close = False
             self.models = []
+
+        def close(self):
+            if self.hangs_in_close:
+                self.gate.wait()
 
         def note(self, model, stage):
             who = model.parameters.get("who", "")
@@ -277,6 +282,17 @@ def test_an_agent_that_hangs_is_left_behind(noted, serve, stage):
     assert f"has not ended {stage} of model 'a' after 0.01 s: going on without it" in served.lines.text
     assert noted.told() == WHOLE_LIFE[: WHOLE_LIFE.index(f"{stage} a") + 1]
     agent_of(served).gate.set()
+
+
+def test_an_agent_that_hangs_at_the_end_of_the_server_is_left_behind(noted, serve):
+    noted.repository.add("a", 1, more=noted.wanting())
+    served = serve(mode="none")
+    agent = agent_of(served)
+    agent.hangs_in_close, served.server._agents._notice_s = True, 0.01
+    served.close()
+    assert noted.told() == WHOLE_LIFE
+    assert "the repository agents have not ended close after 0.01 s" in served.lines.text
+    agent.gate.set()
 
 
 def test_a_stop_does_not_wait_for_an_agent_that_prepares(noted, serve, clients):
