@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from charonia.config.metric_control import FIRST_RESPONSE as FIRST_RESPONSE_NAME
 from charonia.core.model_id import ModelId
 from charonia.observe.exposition import Exposition, label_text
+from charonia.observe.latency import LATENCY_BOUNDS_S, Histogram
 from charonia.observe.metrics_config import MetricsOptions
-from charonia.observe.statistics import LATENCY_BOUNDS_S, Histogram, ModelStatistics
+from charonia.observe.statistics import ModelStatistics
 
 if TYPE_CHECKING:
     from charonia.config.schema import ModelConfig
@@ -269,4 +270,4 @@ def _first_response(counted: ModelStatistics) -> _Buckets | None:
 
 
 def _phase(histogram: Histogram) -> _Buckets:
-    return _Buckets(LATENCY_BOUNDS_S, tuple(histogram.counts), histogram.sum_ns / 1e9)
+    return _Buckets(LATENCY_BOUNDS_S, histogram.exported(), histogram.sum_ns / 1e9)

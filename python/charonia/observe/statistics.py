@@ -14,6 +14,7 @@ from charonia.core.errors import CharoniaError, FailureReason
 from charonia.core.request import InferRequest, Reply
 from charonia.observe.durations import Duration
 from charonia.observe.first_response import FirstResponses, bounds_of
+from charonia.observe.latency import FINE_BOUNDS_NS, Histogram
 from charonia.observe.metrics_config import MetricsOptions
 from charonia.observe.responses import ResponseStatistics
 from charonia.observe.stamps import Stamps
@@ -21,10 +22,6 @@ from charonia.observe.summaries import LatencySummaries
 
 if TYPE_CHECKING:
     from charonia.config.schema import ModelConfig
-
-# From the cost of one cheap request (0.1 ms) to a slow generation (60 s), about two a decade.
-LATENCY_BOUNDS_S = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60)
-_BOUNDS_NS = tuple(int(bound * 1e9) for bound in LATENCY_BOUNDS_S)
 
 
 @dataclass(slots=True)
@@ -48,18 +45,6 @@ class BatchStatistics:
             (self.compute_output, other.compute_output),
         ):
             mine.add(its.count, its.ns)
-
-
-@dataclass(slots=True)
-class Histogram:
-    """Counts by upper bound (the last is +Inf), not cumulative; `sum_ns` over all observations."""
-
-    counts: list[int] = field(default_factory=lambda: [0] * (len(_BOUNDS_NS) + 1))
-    sum_ns: int = 0
-
-    def observe(self, ns: int, times: int = 1) -> None:
-        self.counts[bisect_left(_BOUNDS_NS, ns)] += times
-        self.sum_ns += ns * times
 
 
 class ModelStatistics:
@@ -145,8 +130,8 @@ class ModelStatistics:
             rows += request.batch_size
             queue_ns += waited
             total_ns += total
-            queue_counts[bisect_left(_BOUNDS_NS, waited)] += 1
-            total_counts[bisect_left(_BOUNDS_NS, total)] += 1
+            queue_counts[bisect_left(FINE_BOUNDS_NS, waited)] += 1
+            total_counts[bisect_left(FINE_BOUNDS_NS, total)] += 1
         if not succeeded:
             return
         self.inference_count += rows
