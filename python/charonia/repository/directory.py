@@ -102,7 +102,7 @@ class Directory(Generic[V]):
             raise self._unknown(name)
 
     def _unknown(self, name: str) -> CharoniaError:
-        same = _meant([model for model in self.models if model.name == name], self.models)
+        same = _meant(sorted(model for model in self.models if model.name == name), self.models)
         if len(same) > 1:
             where = ", ".join(model.namespace or "a load request" for model in same)
             return InvalidArgumentError(
