@@ -12,6 +12,16 @@ from charonia.repository.states import ModelRecord, State, VersionRecord
 
 
 @dataclass
+class FakeInstance:
+    """One instance, as control handlers see it."""
+
+    name: str
+    device: str = "cpu"
+    is_busy: bool = False
+    alive: bool = True
+
+
+@dataclass
 class FakeModel:
     """A loaded model version. `config` needs no more than a test looks at."""
 
@@ -19,12 +29,17 @@ class FakeModel:
     version: int = 1
     config: ModelConfig = field(default_factory=ModelConfig)
     statistics: ModelStatistics = field(default_factory=ModelStatistics)
+    instances: list[FakeInstance] = field(default_factory=list)
     live_instances: int = 1
     failure: str | None = None
     pending_count: int = 0
     batch_delay_us: float | None = None
     readiness_tellers: list[TellsReadiness] = field(default_factory=list)
     gpu_statistics: dict[str, ModelStatistics] = field(default_factory=dict)
+
+    @property
+    def id(self) -> ModelId:
+        return ModelId(self.name)
 
     def retire(self) -> None: ...
 

@@ -143,12 +143,26 @@ STARTS: dict[str, str] = {
         "--cuda-memory-pool-byte-size=0:2147483648 --log-verbose=0 --disable-auto-complete-config"
     ),
     "TLS switched off": "--model-repository=/models --grpc-use-ssl=false",
+    "traces": (
+        "--trace-config triton,file=/apps/trace.json --trace-config triton,log-frequency=50 --trace-config rate=100 "
+        "--trace-config level=TIMESTAMPS --trace-config count=100 --model-repository=/apps/models "
+        "--disable-auto-complete-config --log-verbose=0"
+    ),
     "traces prepared, not switched on": (
         "--model-repository=/model_repo --trace-config mode=opentelemetry "
         "--trace-config opentelemetry,url=http://10.10.12.30:4318/v1/traces"
     ),
+    "S3 on Kubernetes": (
+        "--model-repository=s3://ml-models/triton-repo/ --model-control-mode=poll --repository-poll-secs=60"
+    ),
+    "an S3 server of one's own": "--model-repository=s3://https://minio.example:9000/models/a --model-namespacing=true",
+    "Google Cloud Storage": "--model-store=gs://bucket/path/to/model/repository",
+    "Azure Storage": "--model-repository=as://account.blob.core.windows.net/container/models",
     "IPv6": "--model-repository=/models --http-address ipv6:[::1]",
     "cores by GPU": ("--model-repository=/models --host-policy=gpu_0,numa-node=0 --host-policy=gpu_0,cpu-cores=0-15"),
+    "rate limiting": (
+        "--model-repository=/models --rate-limit=execution_count --rate-limit-resource=gpu_memory:0:3800"
+    ),
     "the Java client's tests": (
         "--model-repository=/models --model-control-mode=explicit --load-model=identity_fp32 --log-verbose=1"
     ),
@@ -157,11 +171,6 @@ STARTS: dict[str, str] = {
 
 # These need what comes later; the start stops with a sentence that begins with the flag.
 LATER: dict[str, tuple[str, str]] = {
-    "S3 on Kubernetes": (
-        "--model-repository=s3://ml-models/triton-repo/ --model-control-mode=poll --repository-poll-secs=60",
-        "--model-repository=s3://ml-models/triton-repo/",
-    ),
-    "Google Cloud Storage": ("--model-store=gs://bucket/path/to/model/repository", "--model-repository=gs://"),
     "SageMaker": (
         "--allow-sagemaker=true --allow-http=false --model-control-mode=explicit --model-repository=/opt/ml/model "
         "--model-namespacing=true --sagemaker-port=8080 --allow-grpc=false --allow-metrics=false --log-verbose=true "
@@ -172,19 +181,9 @@ LATER: dict[str, tuple[str, str]] = {
         "--model-control-mode=poll --repository-poll-secs=60 --allow-http=true --allow-vertex-ai=True",
         "--allow-vertex-ai",
     ),
-    "rate limiting": (
-        "--model-repository=/models --rate-limit=execution_count --rate-limit-resource=gpu_memory:0:3800",
-        "--rate-limit",
-    ),
     "shared memory": (
         "--model-repository=/models --allow-client-shm=true --http-port=8000 --grpc-port=8001 --metrics-port=8002",
         "--allow-client-shm",
-    ),
-    "traces": (
-        "--trace-config triton,file=/apps/trace.json --trace-config triton,log-frequency=50 --trace-config rate=100 "
-        "--trace-config level=TIMESTAMPS --trace-config count=100 --model-repository=/apps/models "
-        "--disable-auto-complete-config --log-verbose=0",
-        "--trace-config",
     ),
     "TLS both ways": (
         "--model-repository=/models --model-control-mode=explicit --load-model=identity_fp32 --grpc-use-ssl=1 "
