@@ -15,6 +15,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
+use crate::authority::Authorities;
 use crate::connections::Life;
 use crate::frames::{self, Frame, Frames};
 use crate::heads::Heads;
@@ -39,6 +40,7 @@ pub struct Guarded<S> {
     language: Language,
     /// Where the heads of HTTP/1 are kept as they come; for those who asked for it.
     heads: Option<Arc<Mutex<Heads>>>,
+    authorities: Option<Authorities>,
     late: Option<Pin<Box<Sleep>>>,
     farewell: Option<Pin<Box<Sleep>>>,
 }
@@ -195,13 +197,19 @@ impl Http2 {
 impl<S> Guarded<S> {
     pub fn new(stream: S, life: &Arc<Life>, patience: Duration, rules: Rules) -> Self {
         let (life, language) = (Arc::clone(life), Language::Unknown(0));
-        Self { stream, life, patience, rules, language, heads: None, late: None, farewell: None }
+        Self { stream, life, patience, rules, language, heads: None, authorities: None, late: None, farewell: None }
     }
 
     /// Keep the heads of HTTP/1 requests there, if there is a place.
     #[must_use]
     pub fn keeping(self, heads: Option<Arc<Mutex<Heads>>>) -> Self {
         Self { heads, ..self }
+    }
+
+    /// Mend the authorities of its calls.
+    #[must_use]
+    pub fn mending(self, authorities: Option<Authorities>) -> Self {
+        Self { authorities, ..self }
     }
 
     fn keep_heads(&mut self, bytes: &[u8]) {
@@ -271,6 +279,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Guarded<S> {
         let before = buffer.filled().len();
         if Pin::new(&mut this.stream).poll_read(context, buffer)?.is_pending() {
             return this.poll_late(context);
+        }
+        if let Some(authorities) = &mut this.authorities {
+            authorities.mend(&mut buffer.filled_mut()[before..]);
         }
         let is_frames = matches!(this.language, Language::Http2(_));
         if is_frames || !this.language.is_inside(&this.life) {

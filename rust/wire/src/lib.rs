@@ -4,6 +4,7 @@
 //! whoever takes it answers with a `reply::Reply`, which the call's sink encodes and hands to its connection.
 
 pub mod access;
+pub mod authority;
 pub mod backlog;
 pub mod bind;
 pub mod budget;

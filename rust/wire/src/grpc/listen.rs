@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 
 use super::link::Link;
 use super::service::{self, Front};
+use crate::authority::Authorities;
 use crate::connections::Life;
 use crate::courier::Courier;
 use crate::guarded::{Guarded, Rules};
@@ -63,13 +64,7 @@ async fn accept_all(front: &Arc<Front>, door: &Door, tls: Option<&Arc<Tls>>, ali
     }
 }
 
-fn start(
-    front: Arc<Front>,
-    tls: Option<Arc<Tls>>,
-    raw: Raw,
-    client: Option<SocketAddr>,
-    alive: mpsc::Sender<()>,
-) {
+fn start(front: Arc<Front>, tls: Option<Arc<Tls>>, raw: Raw, client: Option<SocketAddr>, alive: mpsc::Sender<()>) {
     // Closed at once when there is no place for it.
     let Some(place) = front.wire.connections.admit() else { return };
     tokio::spawn(async move {
@@ -89,7 +84,9 @@ async fn keep(front: &Arc<Front>, life: &Arc<Life>, socket: Socket, client: Opti
     let options = &wire.options;
     let patience = options.write_timeout();
     let stream = Impatient::new(socket, patience, &wire.hands);
-    let stream = Guarded::new(stream, life, options.read_timeout(), Rules::grpc(options));
+    let stream = Guarded::new(stream, life, options.read_timeout(), Rules::grpc(options))
+        // Only gRPC's clients over Unix sockets, which have no address, need it.
+        .mending(client.is_none().then(Authorities::default));
     let link = Link::new(life, client, &wire.hands);
     let answer = service_fn(|request| service::answer(Arc::clone(front), Arc::clone(&link), request));
     let mut served = std::pin::pin!(builder(options).serve_connection(TokioIo::new(stream), answer));

@@ -105,8 +105,7 @@ impl Acceptor {
         let (listener, secure) = (self.kind, self.tls.is_some());
         let forwards = listener == Listener::Http && wire.options.http_forward.is_some();
         let heads = forwards.then(Arc::<Mutex<_>>::default);
-        let connection =
-            Arc::new(Connection { wire, courier, life, outbox, listener, client, secure, heads, server });
+        let connection = Arc::new(Connection { wire, courier, life, outbox, listener, client, secure, heads, server });
         let (builder, tls) = (self.builder.clone(), self.tls.clone());
         tokio::spawn(async move {
             connection.wire.counters.open_connections.add(1);
@@ -124,7 +123,8 @@ async fn keep(builder: &Builder<TokioExecutor>, connection: &Arc<Connection>, pl
     let wire = &connection.wire;
     let options = &wire.options;
     let stream = Impatient::new(socket, options.write_timeout(), &wire.hands);
-    let stream = Guarded::new(stream, &place.life, options.read_timeout(), Rules::http(options)).keeping(connection.heads.clone());
+    let stream = Guarded::new(stream, &place.life, options.read_timeout(), Rules::http(options))
+        .keeping(connection.heads.clone());
     let answer = service_fn(|request| service::serve(Arc::clone(connection), request));
     let mut served = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), answer));
     let mut phase = wire.phase.subscribe();
