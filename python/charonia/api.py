@@ -20,7 +20,7 @@ from charonia.core.overrides import LoadOverrides
 from charonia.core.readiness import all_ready
 from charonia.core.request import ANY_VERSION
 from charonia.frontend.control.mounts import NO_MOUNTS, check_mounts
-from charonia.options import ServerOptions
+from charonia.options import ServerOptions, is_unix_socket
 from charonia.server import Server as ServerParts
 
 if TYPE_CHECKING:
@@ -40,7 +40,8 @@ class Server:
     Args:
         model_repository: one folder of models, or several.
         options: as the flags of `charonia serve`, in snake case (`strict_readiness=False`). `http_port`, `grpc_port`
-            and `metrics_port` open a port (0: a free one); without them there is none. `log_info=True` shows more.
+            and `metrics_port` open a port (0: a free one), `http_address="unix:/run/charonia.sock"` opens a socket;
+            without them there is none. `log_info=True` shows more.
         mount: ASGI apps of your own on the HTTP port, by the prefix of their paths: `{"/chat": app}`. An app sees the
             whole path, with its prefix as `root_path`, and gets no lifespan events.
 
@@ -57,10 +58,10 @@ class Server:
         **options: Any,
     ) -> None:
         paths = [model_repository] if isinstance(model_repository, str | PathLike) else list(model_repository)
-        closed = {f"allow_{name}": f"{name}_port" in options for name in _LISTENERS}
+        closed = {f"allow_{name}": _is_asked_for(name, options) for name in _LISTENERS}
         settings = {**_QUIET, **closed, **options, "model_repository": [fspath(path) for path in paths]}
         check_mounts(mount)
-        if mount and "http_port" not in options:
+        if mount and not _is_asked_for("http", options):
             raise InvalidArgumentError("mount needs the HTTP port: add http_port=8000, or http_port=0 for a free one")
         self._parts = _checked(ServerOptions.of(**settings), mount)
         self._started = False
@@ -165,3 +166,7 @@ class Server:
 def _checked(options: ServerOptions, mount: Mapping[str, "ASGIApp"]) -> ServerParts:
     options.check()
     return ServerParts(options, mounts=mount)
+
+
+def _is_asked_for(listener: str, options: Mapping[str, Any]) -> bool:
+    return f"{listener}_port" in options or is_unix_socket(str(options.get(f"{listener}_address", "")))
