@@ -3,7 +3,7 @@
 A model with `backend: "identity"` answers OUTPUT0 with INPUT0, OUTPUT1 with INPUT1 and so on, in the order of the
 configuration; for an optional input that is absent with zeros, where its dims say how many. Its parameter
 `execute_delay_ms` makes each batch take that long, and `creation_delay_sec` each load, which tests of scheduling and of
-loading like.
+loading like; `enable_custom_tracing` adds to traces what a backend may.
 
 To add a backend: write these three classes, then name the first as an entry point of the group `charonia.backends`
 
@@ -15,6 +15,7 @@ so that models with `backend: "mine"` find it. It is called without arguments, o
 
 import threading
 import time
+from collections.abc import Sequence
 
 from charonia.backends.base import Batch, InstanceSpec, ModelContext
 from charonia.config.io import io_specs
@@ -42,7 +43,7 @@ class IdentityBackend:
         """
         pairs, delay_s = _pairs(context), _parameter(context, "execute_delay_ms", "milliseconds") / 1000
         time.sleep(_parameter(context, "creation_delay_sec", "seconds"))
-        return IdentityModel(pairs, _rows_of_zeros(context), delay_s)
+        return IdentityModel(pairs, _rows_of_zeros(context), delay_s, _activities(context))
 
     def close(self) -> None:
         """Nothing is shared between models."""
@@ -51,14 +52,17 @@ class IdentityBackend:
 class IdentityModel:
     """One for each loaded model version: holds what its instances share."""
 
-    def __init__(self, pairs: list[tuple[str, str]], rows: dict[str, Tensor], delay_s: float) -> None:
+    def __init__(
+        self, pairs: list[tuple[str, str]], rows: dict[str, Tensor], delay_s: float, activities: Sequence[str]
+    ) -> None:
         self._pairs = pairs
         self._rows = rows
         self._delay_s = delay_s
+        self._activities = activities
         self._closing = threading.Event()
 
     def create_instance(self, spec: InstanceSpec) -> "IdentityInstance":
-        return IdentityInstance(self._pairs, self._rows, self._delay_s, self._closing)
+        return IdentityInstance(self._pairs, self._rows, self._delay_s, self._activities, self._closing)
 
     def close(self) -> None:
         self._closing.set()
@@ -71,8 +75,14 @@ class IdentityInstance:
     any_thread = True
 
     def __init__(
-        self, pairs: list[tuple[str, str]], rows: dict[str, Tensor], delay_s: float, closing: threading.Event
+        self,
+        pairs: list[tuple[str, str]],
+        rows: dict[str, Tensor],
+        delay_s: float,
+        activities: Sequence[str],
+        closing: threading.Event,
     ) -> None:
+        self._activities = activities
         self._pairs = pairs
         self._rows = rows
         self._delay_s = delay_s
@@ -85,6 +95,9 @@ class IdentityInstance:
             self._closing.wait(self._delay_s)
         batch.outputs_ready()
         for request in batch.requests:
+            if self._activities and request.trace is not None:
+                for activity in self._activities:
+                    request.trace.activity(activity, time.monotonic_ns())
             batch.respond(request, [*self._outputs(request)])
 
     def close(self) -> None:
@@ -137,9 +150,23 @@ def _rows_of_zeros(context: ModelContext) -> dict[str, Tensor]:
     return rows
 
 
-def _parameter(context: ModelContext, name: str, unit: str) -> int:
+def _activities(context: ModelContext) -> Sequence[str]:
+    """What each execution notes in a trace, as an example of what a backend may: spans, spans in them, and moments."""
+    parameters = context.config.parameters
+    if "enable_custom_tracing" not in parameters or parameters["enable_custom_tracing"].string_value != "true":
+        return ()
+    count = _parameter(context, "nested_span_count", "spans")
+    each = _parameter(context, "single_activity_frequency", "spans", 1) or 1
+    names = ["CUSTOM_ACTIVITY_START", "CUSTOM_ACTIVITY_END", "CUSTOM_SINGLE_ACTIVITY"]
+    for number in range(count):
+        names.append(f"CUSTOM_ACTIVITY{number}_START")
+        names += [] if number % each else ["CUSTOM_SINGLE_ACTIVITY"]
+    return (*names, *(f"CUSTOM_ACTIVITY{number}_END" for number in reversed(range(count))))
+
+
+def _parameter(context: ModelContext, name: str, unit: str, default: int = 0) -> int:
     if name not in context.config.parameters:
-        return 0
+        return default
     text = context.config.parameters[name].string_value
     if not text.isdecimal():
         raise InvalidArgumentError(

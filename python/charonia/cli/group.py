@@ -48,6 +48,24 @@ def check(words: tuple[str, ...], models: tuple[str, ...], load: bool, as_json: 
     sys.exit(run_check(words, models, load=load, as_json=as_json, strict=strict))
 
 
+@group.group("trace")
+def trace() -> None:
+    """Work with trace files."""
+
+
+@trace.command("convert")
+@click.argument("source", metavar="FILE")
+@click.option("-o", "--output", "target", default="-", metavar="FILE", help="Where to write (default: stdout).")
+def convert(source: str, target: str) -> None:
+    """Make a trace file in Triton's format one that trace viewers open.
+
+    Open the result at https://ui.perfetto.dev or in chrome://tracing. FILE may be - for standard input.
+    """
+    from charonia.cli.trace import run_convert
+
+    sys.exit(run_convert(source, target))
+
+
 @group.command("version")
 def version() -> None:
     """Print the version."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from charonia.control.protocols import Models
-from charonia.core.errors import UnsupportedError
+from charonia.core.errors import NotFoundError, UnsupportedError
 from charonia.core.text import shown
 from charonia.observe.traces.setting import TraceValues
 from charonia.observe.traces.settings import WHOLE_SERVER, TraceChange
@@ -35,8 +35,7 @@ class Tracing:
 
     def settings(self, model: str = WHOLE_SERVER) -> TraceValues:
         """What counts now. Raises as `ModelDirectory.find` for a model that is not loaded."""
-        if model != WHOLE_SERVER:
-            self._models().find(model)
+        self._check_loaded(model)
         return self._tracer.settings.of(model).values
 
     def update(self, model: str, request: TraceRequest) -> TraceValues:
@@ -47,8 +46,7 @@ class Tracing:
             InvalidArgumentError: nothing could be traced by what comes of it.
             NotFoundError, UnavailableError: the model is not loaded.
         """
-        if model != WHOLE_SERVER:
-            self._models().find(model)
+        self._check_loaded(model)
         if request.names_file:
             raise UnsupportedError("trace file location can not be updated through network protocol")
         if request.mode is not None and request.mode != self.config.mode:
@@ -58,3 +56,11 @@ class Tracing:
             )
         self._tracer.settings.update(model, request.change)
         return self.settings(model)
+
+    def _check_loaded(self, model: str) -> None:
+        if model == WHOLE_SERVER:
+            return
+        try:
+            self._models().find(model)
+        except NotFoundError as error:  # clients know it by these words, which are not quite those of other routes
+            raise NotFoundError(f"Request for unknown model : {shown(model)}; {error}") from None

@@ -183,11 +183,10 @@ def _batching(numbers: Mapping[str, int], environment: Mapping[str, str]) -> Bat
         else:
             values[key] = default
     batching = Batching(*values.values())
-    if not 0 < batching.max_export_batch_size <= batching.max_queue_size or not batching.schedule_delay_ms:
+    if not (batching.max_queue_size and batching.max_export_batch_size):
         raise InvalidArgumentError(
-            "--trace-config opentelemetry: bsp_schedule_delay must be above 0, bsp_max_export_batch_size above 0 and "
-            f"at most bsp_max_queue_size; got {batching.schedule_delay_ms}, {batching.max_export_batch_size} and "
-            f"{batching.max_queue_size}"
+            "--trace-config opentelemetry: bsp_max_queue_size and bsp_max_export_batch_size must be above 0, got "
+            f"{batching.max_queue_size} and {batching.max_export_batch_size}"
         )
     return batching
 

@@ -65,8 +65,9 @@ def _processor(config: TraceConfig) -> "BatchSpanProcessor":
     return BatchSpanProcessor(
         OTLPSpanExporter(endpoint=_url(config)),
         max_queue_size=batching.max_queue_size,
-        schedule_delay_millis=batching.schedule_delay_ms,
-        max_export_batch_size=batching.max_export_batch_size,
+        # The SDK knows no delay of 0, and no batch that is larger than the queue; Triton takes both.
+        schedule_delay_millis=max(1, batching.schedule_delay_ms),
+        max_export_batch_size=min(batching.max_export_batch_size, batching.max_queue_size),
     )
 
 

@@ -1,0 +1,1 @@
+"""`charonia trace`: what is done with trace files."""
