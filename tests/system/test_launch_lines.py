@@ -47,7 +47,7 @@ def test_a_line_with_every_flag_starts_and_serves(serve, repository):
     assert server.ask("GET", "/v2").json()["name"] == "a=b,c"
     assert server.ask("GET", "/v2/models/unasked/ready").status == 400
     assert re.search(r"Started GRPCInferenceService at \S*::1", server.text)
-    assert len([line for line in server.log if "--host-policy is accepted and has no effect here" in line]) == 1
+    assert len([line for line in server.log if "--host-policy=gpu_0,numa-node: memory is not bound" in line]) == 1
     assert len([line for line in server.log if "--trace-rate is deprecated, use --trace-config=rate=N" in line]) == 1
     server.signal()
     assert server.exit_code() == 0

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from charonia.config.findings import Completion
 from charonia.config.places import NO_PLACES, Places
+from charonia.config.rate_limits import NO_NEEDS, RateNeeds
 from charonia.core.clock import Clock, MonotonicClock
 from charonia.core.errors import CharoniaError
 from charonia.core.log import Log, SilentLog
@@ -89,12 +90,25 @@ class InstanceSpec:
         name: as in Triton's logs (`m_0_1`).
         kind: KIND_CPU and so on; device: "cpu" or "gpu:0".
         cpu_threads: how many it may use, at least 1.
+        cores: the only ones that it may run on; () for any.
+        passive: it is made and gets no requests.
+        rate: what it needs of the rate limiter.
+        settings: equal for two specs whose groups say the same of everything else.
     """
 
     name: str
     kind: str
     device: str
     cpu_threads: int
+    cores: tuple[int, ...] = ()
+    passive: bool = False
+    rate: RateNeeds = NO_NEEDS
+    settings: bytes = b""
+
+    @property
+    def device_number(self) -> int:
+        """As resources of the rate limiter count devices: the CPU is device 0, as in Triton."""
+        return int(self.device.partition(":")[2] or 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,11 @@
 """How many CPU cores this process may use, and how many of them each instance gets."""
 
 import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from charonia.core.errors import InvalidArgumentError
 
 
 def available_cores(root: Path = Path("/")) -> int:
@@ -20,6 +24,42 @@ def available_cores(root: Path = Path("/")) -> int:
 def threads_per_instance(cores: int, instances: int) -> int:
     """The share of one instance when `instances` of all loaded models run side by side; at least 1."""
     return max(1, cores // max(1, instances))
+
+
+def pin(cores: Sequence[int]) -> None:
+    """Let the calling thread, and those that it starts from now on, run on these cores only; () for no change.
+
+    Raises:
+        InvalidArgumentError: this process may use none of them, or the system has no such thing.
+    """
+    if not cores:
+        return
+    try:
+        os.sched_setaffinity(0, cores)
+    except AttributeError:
+        raise InvalidArgumentError("a host policy names cores, and this system can't bind threads to cores") from None
+    except (OSError, OverflowError, ValueError) as error:
+        listed = ", ".join(map(str, cores))
+        raise InvalidArgumentError(f"a host policy names the cores {listed}, and none can be used: {error}") from None
+
+
+@contextmanager
+def pinned(cores: Sequence[int]) -> Iterator[None]:
+    """As `pin`, for as long as this lasts; the threads that are started meanwhile stay there."""
+    before = os.sched_getaffinity(0) if cores and hasattr(os, "sched_getaffinity") else None
+    pin(cores)
+    try:
+        yield
+    finally:
+        if before is not None:
+            os.sched_setaffinity(0, before)
+
+
+def pin_process(pid: int, cores: Sequence[int]) -> None:
+    """The same for all threads that another process has. One that has ended is no error."""
+    for task in Path(f"/proc/{pid}/task").glob("*") if cores else ():
+        with suppress(OSError):
+            os.sched_setaffinity(int(task.name), cores)
 
 
 def _affinity() -> int:

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from charonia.backends.arranging import OutputArranger
 from charonia.backends.base import AgileInstance, BackendInstance, InstanceSpec, ReturningInstance
 from charonia.backends.batch import ExecutingBatch
+from charonia.backends.cores import pin
 from charonia.core.clock import Clock
 from charonia.core.errors import BackendError, CharoniaError, InternalError
 from charonia.core.log import Log
-from charonia.core.protocols import BatchSource, Bell, MeasuringSource, OnDeath
+from charonia.core.protocols import BatchSource, Bell, MeasuringSource, OnDeath, RateShare
 from charonia.core.request import InferRequest, refuse
 from charonia.observe.statistics import ModelStatistics
 
@@ -31,6 +32,7 @@ class InstanceRunner:
         on_death: told when the thread ends by an exception of our own, which is a bug.
 
     Attributes:
+        share: what the rate limiter knows it by; None where nothing is limited.
         driving: whoever drives the instance holds it: its own thread, but while that waits for work.
     """
 
@@ -46,9 +48,11 @@ class InstanceRunner:
         clock: Clock,
         on_death: OnDeath,
         log: Log | None = None,
+        share: RateShare | None = None,
     ) -> None:
         self.instance = instance
         self.spec = spec
+        self.share = share
         self._model_name = model_name
         self._source = source
         self._bell = bell
@@ -57,8 +61,9 @@ class InstanceRunner:
         self._clock = clock
         self._on_death = on_death
         self._log = log
-        self._limit_ns = _QUICK_NS if isinstance(instance, AgileInstance) and instance.any_thread else 0
-        self._limit_waiting_ns = _BRIEF_NS if isinstance(instance, AgileInstance) else 0
+        is_agile = isinstance(instance, AgileInstance) and not (spec.passive or spec.cores)
+        self._limit_ns = _QUICK_NS if isinstance(instance, AgileInstance) and is_agile and instance.any_thread else 0
+        self._limit_waiting_ns = _BRIEF_NS if is_agile else 0
         self._mortal = instance if isinstance(instance, ReturningInstance) else None
         self._on_executed = source.on_executed if isinstance(source, MeasuringSource) else None
         self._is_busy = False
@@ -68,9 +73,17 @@ class InstanceRunner:
         self._thread = threading.Thread(target=self._run, name=spec.name, daemon=True)
 
     @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def device(self) -> str:
+        return self.spec.device
+
+    @property
     def alive(self) -> bool:
-        """Whether it can serve: its thread runs and its backend is well."""
-        return self._thread.is_alive() and self.instance.healthy
+        """Whether it can serve: its thread runs and its backend is well. A passive one only has to be well."""
+        return (self._thread.is_alive() or self.spec.passive) and self.instance.healthy
 
     @property
     def is_busy(self) -> bool:
@@ -79,19 +92,24 @@ class InstanceRunner:
 
     @property
     def ended(self) -> bool:
-        """It was started, and its thread is over."""
-        return self._thread.ident is not None and not self._thread.is_alive()
+        """It was started, and its thread is over; or it is passive, and closed."""
+        return self._closed if self.spec.passive else self._thread.ident is not None and not self._thread.is_alive()
 
     def start(self) -> None:
-        self._thread.start()
+        """Let it pull. One that is passive never does."""
+        if not self.spec.passive:
+            self._thread.start()
 
     def _run(self) -> None:
         try:
+            pin(self.spec.cores)
             while self._next():
                 pass
         except BaseException as error:
             self._on_death(self.spec.name, error)
         finally:
+            if self.share is not None:
+                self.share.leave()
             with self.driving:
                 self._closed = True
                 self.instance.close()
@@ -101,10 +119,19 @@ class InstanceRunner:
         with self.driving:
             requests = self._source.next_batch(self._bell, self)
             if requests is not None:
+                if self._mortal is not None and self.share is not None and not self._mortal.healthy:
+                    self._wait_for_return(self._mortal)
+                    self.share.insist()
                 self._drive(requests)
                 if self._mortal is not None and not self._mortal.healthy:
-                    self._mortal.wait_for_return()
+                    self._wait_for_return(self._mortal)
         return requests is not None
+
+    def _wait_for_return(self, mortal: ReturningInstance) -> None:
+        """Others may have meanwhile what it needs to execute."""
+        if self.share is not None:
+            self.share.free()
+        mortal.wait_for_return()
 
     def borrow(self, waits: bool = False) -> bool:
         """Whether the caller may drive the instance now, from its own thread: it is idle, and quick as far as is known.
@@ -129,10 +156,14 @@ class InstanceRunner:
         except BaseException as error:
             self._on_death(self.spec.name, error)
         finally:
+            if self.share is not None:
+                self.share.free()
             self.driving.release()
 
     def _drive(self, requests: Sequence[InferRequest]) -> None:
         self._is_busy = True
+        if self.share is not None:
+            self.share.begin(requests)
         batch = ExecutingBatch(requests, self._arranger, self._statistics, self._clock, self._log)
         try:
             self.run_batch(batch)
@@ -143,6 +174,8 @@ class InstanceRunner:
             raise
         self._usual_ns += (batch.compute_ns - self._usual_ns) // 8
         batch.wait_ready()
+        if self.share is not None:
+            self.share.overlaps |= not all(request.settled for request in requests)
         if self._on_executed is not None:
             self._on_executed(requests, batch.started_ns, self._clock.now_ns())
         self._is_busy = False
@@ -163,5 +196,10 @@ class InstanceRunner:
         if self._thread.ident is not None:
             self._thread.join(timeout_s)
         else:
-            self.instance.close()
+            if self.share is not None:
+                self.share.leave()
+            with self.driving:
+                closed, self._closed = self._closed, True
+            if not closed:
+                self.instance.close()
         return not self._thread.is_alive()

@@ -1,11 +1,13 @@
 """From the instance groups of a configuration to the instances to make, and the devices that they run on."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from charonia.backends.base import InstanceSpec
 from charonia.backends.cores import threads_per_instance
+from charonia.config.host_policies import HostPolicies, group_settings, policy_of
 from charonia.config.instance_groups import resolved_kind
+from charonia.config.rate_limits import rate_needs
 from charonia.config.schema import ModelConfig, ModelInstanceGroup
 from charonia.core.errors import InvalidArgumentError
 from charonia.core.log import Log
@@ -23,11 +25,13 @@ class Devices:
         gpus: the indices of the visible GPUs.
         cores: whole CPU cores that the process may use.
         no_gpu: the value of `--no-gpu`: what KIND_GPU does when `gpus` is empty, "error" or "cpu".
+        policies: see `HostPolicies`.
     """
 
     gpus: tuple[int, ...]
     cores: int
     no_gpu: str = "error"
+    policies: HostPolicies = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +44,7 @@ def place(config: ModelConfig, devices: Devices, cpu_threads: int, log: Log) -> 
     """The instances of `config`, in the order of its groups.
 
     Names are Triton's: group `g` has the instances `g_0`, `g_1`, …; an unnamed group n of model `m` is `m_n`, and
-    without any group there is one instance `m_0`. A GPU group has `count` instances on each of its GPUs. Passive
-    groups get none.
+    without any group there is one instance `m_0`. A GPU group has `count` instances on each of its GPUs.
 
     Args:
         cpu_threads: threads for each instance, see `share_of_cores`.
@@ -52,12 +55,15 @@ def place(config: ModelConfig, devices: Devices, cpu_threads: int, log: Log) -> 
     specs: list[InstanceSpec] = []
     for group_name, group in _named_groups(config):
         where = _place_group(config, group_name, group, devices, log)
-        if group.passive:
-            continue
+        rate, settings = rate_needs(group), group_settings(group)
         for number in range(group.count or 1):
-            specs += [
-                InstanceSpec(f"{group_name}_{number}", where.kind, device, cpu_threads) for device in where.devices
-            ]
+            for device in where.devices:
+                cores = devices.policies.get(policy_of(group, where.kind, device), ())
+                threads = min(cpu_threads, len(cores)) if cores else cpu_threads
+                spec = InstanceSpec(
+                    f"{group_name}_{number}", where.kind, device, threads, cores, group.passive, rate, settings
+                )
+                specs.append(spec)
     return specs
 
 

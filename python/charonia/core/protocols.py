@@ -63,6 +63,17 @@ class Bell(Protocol):
         ...
 
 
+class RateShare(Protocol):
+    """An instance before the rate limiter; see `scheduling.rate_share.Share`."""
+
+    overlaps: bool
+
+    def begin(self, requests: Sequence[InferRequest]) -> None: ...
+    def free(self) -> None: ...
+    def insist(self) -> None: ...
+    def leave(self) -> None: ...
+
+
 class BatchSource(Protocol):
     """Where an instance pulls its work from: the pulling side of a scheduler."""
 
@@ -71,7 +82,8 @@ class BatchSource(Protocol):
 
         Args:
             seat: who asks; the same object each time. If it has a lock named `driving`, the caller holds that; it is
-                free while this waits for work: others may drive the instance then.
+                free while this waits for work: others may drive the instance then. If it has an attribute named `share`
+                that is not None, the batch is formed when the rate limiter gives that its turn.
         """
         ...
 

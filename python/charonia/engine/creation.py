@@ -4,6 +4,7 @@ import threading
 from collections.abc import Sequence
 
 from charonia.backends.base import BackendInstance, BackendModel, InstanceSpec
+from charonia.backends.cores import pinned
 
 
 def create_all(model: BackendModel, specs: Sequence[InstanceSpec]) -> list[BackendInstance]:
@@ -13,7 +14,8 @@ def create_all(model: BackendModel, specs: Sequence[InstanceSpec]) -> list[Backe
 
     def create(index: int) -> None:
         try:
-            made[index] = model.create_instance(specs[index])
+            with pinned(specs[index].cores):  # the threads that it starts stay on these cores
+                made[index] = model.create_instance(specs[index])
         except Exception as error:
             errors.append(error)
 

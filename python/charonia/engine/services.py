@@ -12,6 +12,7 @@ from charonia.observe.metrics_config import MetricsOptions
 from charonia.pipelines.graph import NoModels, StepModels
 from charonia.scheduling.build import NO_AIDS, SchedulingAids
 from charonia.scheduling.errands import Errands
+from charonia.scheduling.rate_limit import RateLimiter
 from charonia.scheduling.timer import Timer
 
 
@@ -26,6 +27,7 @@ class ModelServices:
         stopping: set once the server stops; what takes long looks at it.
         directory: gives the models that serve now, for those that are made of others.
         errands: where threads do what they have taken upon them for other models.
+        rate_limiter: has instances of all models wait for one another; None where none do.
         cache: where responses of models with response_cache are kept; None for nowhere.
     """
 
@@ -40,4 +42,5 @@ class ModelServices:
     stopping: threading.Event = field(default_factory=threading.Event)
     directory: Callable[[], StepModels] = NoModels
     errands: Errands = field(default_factory=Errands)
+    rate_limiter: RateLimiter | None = None
     cache: Store | None = None

@@ -1,6 +1,7 @@
 """Another number of instances for a model version that serves: those that stay are not touched.
 
-Which instance stays is decided as in Triton: by what it runs on, not by its name or by the group that it is listed in.
+Which instance stays is decided as in Triton: by what it runs on and what its group says of it (rate limiter, host
+policy and so on), not by its name or by the group that it is listed in.
 """
 
 from collections.abc import Sequence
@@ -62,5 +63,5 @@ def _move(free: list[InstanceRunner], kept: list[InstanceRunner], spec: Instance
     return False
 
 
-def _place(spec: InstanceSpec) -> tuple[str, str]:
-    return spec.kind, spec.device
+def _place(spec: InstanceSpec) -> tuple[str, str, bytes]:
+    return spec.kind, spec.device, spec.settings

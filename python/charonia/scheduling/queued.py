@@ -11,12 +11,16 @@ from charonia.core.request import InferRequest, refuse
 from charonia.scheduling.forming import NOTHING, AttentiveRule, BatchRule, Decision
 from charonia.scheduling.latency_target import LatencyTargetBatching
 from charonia.scheduling.queue import ONE_LEVEL, PriorityLevels, RequestQueue, request_prefix, unloaded, unloading
+from charonia.scheduling.rate_share import Share, share_of
 from charonia.scheduling.timer import Timer
 
 Refused = Callable[[InferRequest, CharoniaError], None]
 
 # Later than any request may wait for others: their delay has 64 bits, in microseconds.
 END_OF_TIME_NS = 2**80
+
+AWAITS_TURN = Decision()
+"""There is a batch for the instance, but the rate limiter has others execute first."""
 
 
 class QueuedScheduler:
@@ -59,6 +63,7 @@ class QueuedScheduler:
         self._growing = NOTHING
         self._armed: list[int] = []  # when the timer calls, a heap
         self._dismissed: set[object] = set()
+        self._asking: set[Share] = set()  # of instances that wait for their turn
         self._hastened = False
         self._stopped = False
 
@@ -86,12 +91,13 @@ class QueuedScheduler:
             self.cancel(request)
 
     def enqueue_all(
-        self, requests: Sequence[InferRequest], *, takes: bool
+        self, requests: Sequence[InferRequest], *, takes: bool, share: Share | None = None
     ) -> tuple[Sequence[tuple[InferRequest, CharoniaError]], Sequence[InferRequest]]:
         """As `enqueue` for each of them, at once.
 
         Args:
             takes: the caller has an instance at hand: it gets a batch if one can be released now, and owns it then.
+            share: of that instance.
 
         Returns:
             Those that are refused and the caller's again, with the reasons; and the batch.
@@ -108,6 +114,8 @@ class QueuedScheduler:
                 else:
                     pushed.append(request)
             batch = self._released(now_ns).batch if takes and pushed else ()
+            if batch and share is not None and not share.take():
+                batch = ()
             if batch:
                 self._take(batch, now_ns)
                 rings = int(self._claim_idle_for_rest())
@@ -152,17 +160,23 @@ class QueuedScheduler:
     def next_batch(self, bell: Bell, seat: object = None) -> Sequence[InferRequest] | None:
         arrived = bell.poll()
         driving: threading.Lock | None = getattr(seat, "driving", None)
+        share = share_of(seat)
         lent: threading.Lock | None = None
         while True:
             for request in arrived:
                 self._submitter.submit(request)
             if lent is not None:
                 self._take_back(lent)
-            decision = self._decide(seat)
+            decision = self._decide(seat, share)
             if decision is None:
                 return None
             if decision.batch:
                 return decision.batch
+            if decision is AWAITS_TURN and share is not None:
+                lent = None
+                share.wait()
+                arrived = bell.poll()
+                continue
             lent = driving
             if lent is not None:
                 lent.release()
@@ -178,19 +192,25 @@ class QueuedScheduler:
             self._bell.ring()
         lent.acquire()
 
-    def _decide(self, seat: object) -> Decision | None:
+    def _decide(self, seat: object, share: Share | None) -> Decision | None:
         """A batch, taken out of the queue; or, for an instance that is idle from now on, when to look again."""
         now_ns = self._clock.now_ns()
         with self._lock:
             if self._stopped or seat in self._dismissed:
                 self._dismissed.discard(seat)
+                if share is not None:
+                    self._asking.discard(share)
                 return None
             rejected = self._queue.expire(now_ns)
             decision = self._released(now_ns)
-            if decision.batch:
+            if share is not None and not self._has_turn(share, decision):
+                decision = AWAITS_TURN  # what it would have taken grows meanwhile; another instance may have its turn
+                more = self._claim_idle_for_rest()
+            elif decision.batch:
                 self._take(decision.batch, now_ns)
                 more = self._queue.count > 0 and self._idle > self._rung
                 self._rung += more
+                self._nudge()
             else:
                 self._growing = decision
                 self._idle += 1
@@ -199,6 +219,22 @@ class QueuedScheduler:
         if more:
             self._bell.ring()
         return decision
+
+    def _has_turn(self, share: Share, decision: Decision) -> bool:
+        """Whether the limiter has nothing against the decision. Its instance is done with what it executed."""
+        if not decision.batch:
+            share.free()
+        elif not share.ask():
+            self._asking.add(share)
+            return False
+        self._asking.discard(share)
+        return True
+
+    def _nudge(self) -> None:
+        """Those that wait for their turn need none any more, once nothing waits here."""
+        if self._asking and not self._queue.count:
+            for share in self._asking:
+                share.nudge()
 
     def _take(self, batch: Sequence[InferRequest], now_ns: int) -> None:
         self._queue.take(batch)
@@ -228,6 +264,7 @@ class QueuedScheduler:
         with self._lock:
             removed = self._queue.remove(request)
             wake = removed and self._claim_idle_for_rest()
+            self._nudge()
         if wake:
             self._bell.ring()
         if removed:
@@ -256,6 +293,8 @@ class QueuedScheduler:
         with self._lock:
             asleep = self._idle - self._rung
             self._rung = self._idle
+            for share in self._asking:
+                share.nudge()
         if asleep > 0:
             self._bell.ring(asleep)
 
@@ -265,6 +304,7 @@ class QueuedScheduler:
             waiting = list(self._queue.waiting())
             self._queue.take(waiting)
             idle = self._idle
+            self._nudge()
         for request in waiting:
             self._refuse(request, unloaded(request))
         # One for each instance inside a wait: those that are busy look at the flag first.
@@ -286,6 +326,7 @@ class QueuedScheduler:
                 heapq.heappop(self._armed)
             rejected = self._queue.expire(now_ns)
             wake = self._claim_idle_for_rest()
+            self._nudge()
             arm_ns = self._deadline_to_arm()
         if wake:
             self._bell.ring()

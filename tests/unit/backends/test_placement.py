@@ -1,11 +1,14 @@
 """From instance groups to instances."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from google.protobuf import text_format
 
+from charonia.backends.base import InstanceSpec
 from charonia.backends.placement import Devices, instance_count, place, share_of_cores
+from charonia.config.rate_limits import NeededResource, RateNeeds
 from charonia.config.schema import ModelConfig
 from charonia.core.errors import InvalidArgumentError
 
@@ -51,10 +54,45 @@ def test_gpus(log: Any) -> None:
     ]
 
 
-def test_passive_groups_have_no_instances(log: Any) -> None:
-    assert _placed("instance_group [ { passive: true }, { kind: KIND_CPU } ]", NO_GPU, log) == [
-        ("m_1_0", "KIND_CPU", "cpu")
-    ]
+def test_passive_groups_have_instances_that_need_no_cores(log: Any) -> None:
+    config = text_format.Parse('name: "m" instance_group [ { passive: true }, { kind: KIND_CPU } ]', ModelConfig())
+    assert [(spec.name, spec.passive) for spec in place(config, NO_GPU, 1, log)] == [("m_0_0", True), ("m_1_0", False)]
+    assert instance_count(config, NO_GPU) == 1
+
+
+@pytest.mark.parametrize(
+    ("group", "devices", "cores"),
+    [
+        ("kind: KIND_CPU", NO_GPU, (0, 1)),
+        ("kind: KIND_MODEL", NO_GPU, (2,)),
+        ('kind: KIND_CPU host_policy: "mine"', NO_GPU, (4, 5)),
+        ('kind: KIND_CPU host_policy: "unknown"', NO_GPU, ()),
+        ("kind: KIND_GPU gpus: [ 1 ]", TWO_GPUS, (3,)),
+        ("kind: KIND_GPU gpus: [ 0 ]", TWO_GPUS, ()),
+    ],
+)
+def test_a_group_runs_on_the_cores_of_its_policy_or_of_its_kind(
+    group: str, devices: Devices, cores: tuple[int, ...], log: Any
+) -> None:
+    config = text_format.Parse(f'name: "m" instance_group {{ {group} }}', ModelConfig())
+    policies = {"cpu": (0, 1), "model": (2,), "gpu_1": (3,), "mine": (4, 5)}
+    [spec] = place(config, replace(devices, policies=policies), 8, log)
+    assert spec.cores == cores
+    assert spec.cpu_threads == (len(cores) or 8)
+
+
+def test_what_a_group_needs_of_the_rate_limiter_and_whether_two_say_the_same(log: Any) -> None:
+    def spec(group: str) -> InstanceSpec:
+        config = text_format.Parse(f'name: "m" instance_group {{ {group} }}', ModelConfig())
+        return place(config, NO_GPU, 1, log)[0]
+
+    limited = spec('rate_limiter { resources [ { name: "R" count: 2 }, { name: "G" count: 1 global: true } ] }')
+    assert limited.rate == RateNeeds((NeededResource("R", 2, False), NeededResource("G", 1, True)), 1)
+    assert spec("rate_limiter { priority: 3 }").rate.priority == 3
+    assert spec("rate_limiter { priority: 0 }").rate.priority == 1
+    assert spec('name: "a" count: 2 kind: KIND_CPU').settings == spec('name: "b"').settings
+    for other in ('host_policy: "x"', "passive: true", "rate_limiter { priority: 2 }", "secondary_devices { }"):
+        assert spec(other).settings != spec("").settings
 
 
 def test_no_gpu_is_an_error_that_names_the_flag(log: Any) -> None:
