@@ -267,7 +267,7 @@ class EnsembleScheduler:
         outer = strand.run.request
         inputs, signature, batch_dim = strand.inputs(step)
         correlation_id, flags = strand.mark(step.feeds)
-        return InferRequest(
+        request = InferRequest(
             step.model,
             step.version,
             inputs,
@@ -288,6 +288,8 @@ class EnsembleScheduler:
             self._flow(strand, step) if step.decoupled else None,
             (*outer.ancestors, self._name) if outer.ancestors else self._alone,
         )
+        request.caller = outer.caller
+        return request
 
     def _flow(self, strand: Strand, step: StepPlan) -> StreamFlow:
         is_wanted = self._limits[step.index].is_wanted if self._limits else _never

@@ -228,7 +228,7 @@ class PythonModel:
         names = tuple(output.name for output in context.config.output)
         label, args, log = _label(context, spec), model_args(context, spec), context.server.log
         check = self._new_check()
-        return InlineInstance(label, spec.name, program, args, names, check, log, self._keeps_devices)
+        return InlineInstance(label, spec, program, args, names, check, log, self._keeps_devices)
 
     def _plan(self, spec: InstanceSpec) -> HostPlan:
         context = self._context
@@ -246,6 +246,9 @@ class PythonModel:
             keeps_devices=self._keeps_devices,
             restart=self._restart,
             log=context.server.log,
+            instance=spec,
+            decoupled=context.config.model_transaction_policy.decoupled,
+            cores=spec.cores,
         )
 
     def _new_check(self) -> OutputCheck:

@@ -11,7 +11,7 @@ from charonia.backends.python.child.errors import TritonError
 from charonia.backends.python.encoding import one_column
 from charonia.backends.python.outbox import Outbox
 from charonia.backends.python.outgoing import CallUnderWay, OutgoingCalls, call_failure, described, lost
-from charonia.core.request import InferRequest, Reply
+from charonia.core.request import Caller, InferRequest, Reply
 from charonia.core.tensor import Tensor
 
 _EARLY = 64
@@ -24,6 +24,8 @@ class ProcessCalls:
         replies: shared memory that this side writes, for large outputs.
         inputs: makes tensors of a frame's columns and its payload.
         open_callers: the models that wait for any request that the process has.
+        instance: what the process belongs to, see `Caller`.
+        decoupled: requests may be open that its instance does not wait for.
     """
 
     def __init__(
@@ -33,12 +35,16 @@ class ProcessCalls:
         replies: Arena,
         inputs: Callable[[Any, bytearray], list[Tensor]],
         open_callers: Callable[[], tuple[str, ...]],
+        instance: object = None,
+        decoupled: bool = False,
     ) -> None:
         self._calls = calls
         self._outbox = outbox
         self._replies = replies
         self._inputs = inputs
         self._open_callers = open_callers
+        self._waiting = Caller(instance, is_sure=True)
+        self._maybe_waiting = None if decoupled else Caller(instance, is_sure=False)
         self._under_way: dict[int, _ProcessCall] = {}
         # Calls come by one channel and cancellations by the other, so one may be here before its call.
         self._cancelled_early: deque[int] = deque(maxlen=_EARLY)
@@ -66,7 +72,7 @@ class ProcessCalls:
         """Take an INFER frame. `waits`: see `OutgoingCalls.submit`."""
         number = frame.correlation
         try:
-            call, request = self._made(frame)
+            call, request = self._made(frame, waits)
         except Exception as error:  # memory that can't be opened; the caller must not wait for ever
             text = f"the inputs of the call can't be read: {type(error).__name__}: {error}"
             self._outbox.post(wire.REPLIES, number, [(True, (TritonError.INTERNAL, text), None, None, 0)])
@@ -76,15 +82,17 @@ class ProcessCalls:
             call.cancel()
         self._calls.submit(request, waits)
 
-    def _made(self, frame: wire.Frame) -> "tuple[_ProcessCall, InferRequest]":
+    def _made(self, frame: wire.Frame, waits: bool) -> "tuple[_ProcessCall, InferRequest]":
         description, columns, callers, freed = frame.meta
         self._free(freed)
         *_, prefers_host = description
         call = _ProcessCall(self, frame.correlation, prefers_host)
+        caller = self._waiting if waits else None
         if callers is None:  # in a thread of the user's it is not known for which of the open requests it works
             callers = self._open_callers()
+            caller = caller or self._maybe_waiting
         inputs = self._inputs(columns, frame.payload)
-        request = self._calls.request(described(description, inputs, callers), call, call)
+        request = self._calls.request(described(description, inputs, callers, caller), call, call)
         call.begun(request)
         return call, request
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from charonia.backends.base import Batch
+from charonia.backends.cores import pin_process
 from charonia.backends.python.autocomplete import Warm
 from charonia.backends.python.calls import ProcessCalls
 from charonia.backends.python.child import wire
@@ -38,6 +39,8 @@ class HostPlan:
         new_check, new_events, new_calls: one of each for each process.
         finalize_timeout_s: how long finalize may take.
         keeps_devices: inputs on a device stay there; else they are copied to the host.
+        instance: what calls of other models name as their caller.
+        cores: where its processes run, () for anywhere.
     """
 
     name: str
@@ -53,6 +56,9 @@ class HostPlan:
     keeps_devices: bool
     restart: RestartPolicy
     log: Log
+    instance: object = None
+    decoupled: bool = False
+    cores: tuple[int, ...] = ()
 
 
 class _Life:
@@ -65,7 +71,13 @@ class _Life:
         self.events = events
         self.link = Link(child.work, child.inputs, child.outputs, child.outbox, plan.new_check(), plan.keeps_devices)
         self.calls = ProcessCalls(
-            plan.new_calls(), child.outbox, child.replies, self.link.call_inputs, self.link.callers
+            plan.new_calls(),
+            child.outbox,
+            child.replies,
+            self.link.call_inputs,
+            self.link.callers,
+            plan.instance,
+            plan.decoupled,
         )
         self.serving = False
         self.hears_of_sequences = self.tells_ready = False
@@ -203,6 +215,7 @@ class IsolatedInstance:
         life = _Life(child, self._plan, events, self._ended)
         with self._changed:
             self._life = life
+        pin_process(child.popen.pid, self._plan.cores)
         if warm is None:
             self._supervisor.watch(child, life)
         else:

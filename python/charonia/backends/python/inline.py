@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from charonia.backends.base import Batch, ModelContext
+from charonia.backends.base import Batch, InstanceSpec, ModelContext
 from charonia.backends.python.child.batch import OutputNames
 from charonia.backends.python.child.calls import CALLERS
 from charonia.backends.python.child.errors import ModelFailure
@@ -28,7 +28,7 @@ from charonia.backends.python.scope import Scope
 from charonia.backends.python.widening import widened
 from charonia.core.errors import BackendError, CharoniaError
 from charonia.core.log import Log
-from charonia.core.request import NO_PARAMETERS, InferRequest
+from charonia.core.request import NO_PARAMETERS, Caller, InferRequest
 from charonia.core.tensor import Tensor
 
 
@@ -84,7 +84,7 @@ class InlineInstance:
     def __init__(
         self,
         label: str,
-        name: str,
+        spec: InstanceSpec,
         program: InlineProgram,
         args: dict[str, str],
         output_names: tuple[str, ...],
@@ -95,6 +95,7 @@ class InlineInstance:
         """Raises BackendError when the model can't be imported or initialized."""
         self.health_changed: Callable[[], None] = _nothing
         self._label = label
+        self._caller = Caller(spec, is_sure=True)
         self._program = program
         self._output_names = OutputNames(output_names, state_outputs(args))
         self._check = check
@@ -102,7 +103,7 @@ class InlineInstance:
         self._keeps_devices = keeps_devices
         self._turn = threading.Lock()  # one call into the model at a time
         try:
-            self._model = Model(name, program.module())
+            self._model = Model(spec.name, program.module())
             self._readiness = ReadinessQuestion(label, self._put_readiness, log)
             self._model.initialize(args)
         except ModelFailure as failure:
@@ -116,7 +117,7 @@ class InlineInstance:
         runtime.open.update(tasks)
         CALLERS.set(callers_of(batch.requests))
         batch.inputs_ready()
-        with self._turn:
+        with self._turn, runtime.executing_for(self._caller):
             outcomes = self._model.execute(requests)
         runtime.remove_dropped()
         batch.outputs_ready()

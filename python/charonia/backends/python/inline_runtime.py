@@ -4,7 +4,8 @@ import _thread
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 from weakref import WeakSet
 
@@ -21,7 +22,7 @@ from charonia.backends.python.events import ModelEvents
 from charonia.backends.python.inline_tensors import lend, take
 from charonia.backends.python.outgoing import CallUnderWay, OutgoingCalls, call_failure, described, lost
 from charonia.core.errors import CharoniaError
-from charonia.core.request import InferRequest, Reply
+from charonia.core.request import Caller, InferRequest, Reply
 
 # On an event loop others wait too, so there the wait for a slow reader has an end.
 _LOOP_WAIT_S = 10.0
@@ -69,6 +70,7 @@ class InlineRuntime:
         self._events = events
         self._calls = calls
         self._under_way: WeakSet[_InlineCall] = WeakSet()
+        self._executing = threading.local()
         self._removals: deque[tuple[Any, ...]] = deque()
 
     def send(self, sender: InferenceResponseSender, response: InferenceResponse | None, final: bool) -> None:
@@ -100,11 +102,21 @@ class InlineRuntime:
 
     def infer(self, request: InferenceRequest, decoupled: bool, sink: ResponseSink) -> "_InlineCall":
         inputs = [take(tensor, copies=not sink.blocks) for tensor in request._inputs]
-        description = described(description_of(request, decoupled), inputs, self._callers())
+        caller = getattr(self._executing, "caller", None) if sink.blocks else None
+        description = described(description_of(request, decoupled), inputs, self._callers(), caller)
         call = _InlineCall(sink, request._prefers_host)
         self._under_way.add(call)
         call.begun(self._calls.begin(description, call, call))
         return call
+
+    @contextmanager
+    def executing_for(self, caller: Caller) -> Iterator[None]:
+        """Meanwhile what this thread waits for is what that instance waits for."""
+        self._executing.caller = caller
+        try:
+            yield
+        finally:
+            self._executing.caller = None
 
     def _callers(self) -> Callers:
         """In a thread of the user's it is not known for which of the open requests it works."""

@@ -13,6 +13,7 @@ from charonia.core.protocols import Submitter
 from charonia.core.request import (
     ANY_VERSION,
     NO_PARAMETERS,
+    Caller,
     Flow,
     InferRequest,
     Parameter,
@@ -35,6 +36,7 @@ class CallDescription:
         requested_outputs: () for all.
         decoupled: whether any number of responses may come.
         ancestors: the models that wait for the caller, outermost first, without the caller itself.
+        caller: the instance that waits for the answer, where that is known.
     """
 
     model_name: str
@@ -49,9 +51,12 @@ class CallDescription:
     requested_outputs: tuple[str, ...] = ()
     decoupled: bool = False
     ancestors: tuple[str, ...] = ()
+    caller: Caller | None = None
 
 
-def described(description: Any, inputs: Sequence[Tensor], ancestors: tuple[str, ...]) -> CallDescription:
+def described(
+    description: Any, inputs: Sequence[Tensor], ancestors: tuple[str, ...], caller: Caller | None = None
+) -> CallDescription:
     """What `child.calling.description_of` gave, with inputs and callers."""
     model, version, id_, correlation_id, flags, timeout_us, priority, parameters, requested, decoupled, _ = description
     return CallDescription(
@@ -67,6 +72,7 @@ def described(description: Any, inputs: Sequence[Tensor], ancestors: tuple[str, 
         requested,
         decoupled,
         ancestors,
+        caller,
     )
 
 
@@ -121,7 +127,7 @@ class OutgoingCalls:
         """The request of a call, to be submitted."""
         inputs = {tensor.name: tensor for tensor in description.inputs}
         signature, batch_dim = _signature(inputs, description.requested_outputs)
-        return InferRequest(
+        request = InferRequest(
             description.model_name,
             description.model_version,
             inputs,
@@ -140,6 +146,8 @@ class OutgoingCalls:
             flow=flow,
             ancestors=(*description.ancestors, self._model),
         )
+        request.caller = description.caller
+        return request
 
 
 class CallUnderWay(Room):
