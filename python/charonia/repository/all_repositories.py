@@ -92,8 +92,8 @@ class _CloudRepository:
         """Everything, by one listing."""
         found = self.store.call("list the repository", lambda store: store.objects(self.root))
         tree = ObjectTree.of(self.address.url, self.root, found)
-        if not found and not self.address.path:
-            tree.add_folders(self.folders())  # tells an empty bucket from none
+        if not self.address.path:
+            tree.add_folders(())  # an empty bucket is there; an empty path is not
         return tree
 
     def tree_with(self, name: str) -> ObjectTree:

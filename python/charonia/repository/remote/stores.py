@@ -13,10 +13,11 @@ from charonia.repository.remote.credentials import Credentials
 
 _CONNECT_S = 5
 _READ_S = 60
-# By kind: the module, its class, and the extra that installs it.
+# By kind: the module, its class, and the extra that installs it. Of gcsfs the plain one: the other asks for each
+# bucket's kind with credentials of its own, again and again where there are none.
 _FILE_SYSTEMS: Mapping[str, tuple[str, str, str]] = {
     "s3": ("s3fs", "S3FileSystem", "s3"),
-    "gs": ("gcsfs", "GCSFileSystem", "gcs"),
+    "gs": ("gcsfs.core", "GCSFileSystem", "gcs"),
     "as": ("adlfs", "AzureBlobFileSystem", "azure"),
 }
 
@@ -40,7 +41,7 @@ class Store(Protocol):
     """All methods raise whatever the library raises; `retries.py` makes sense of it."""
 
     def objects(self, under: str) -> Sequence[StoredObject]:
-        """Everything below a folder, any deep: one listing. [] where there is nothing."""
+        """Everything below a folder, any deep: one listing. [] where there is nothing; raises where no bucket is."""
         ...
 
     def folders(self, under: str) -> Sequence[str]:
@@ -66,7 +67,7 @@ def check_installed(kind: str) -> None:
         import_module(module)
     except ImportError as error:
         raise UnsupportedError(
-            f"repositories in {kind}:// need the package {module}, which can't be imported ({error}); "
+            f"repositories in {kind}:// need the package {module.partition('.')[0]}, which can't be imported ({error}); "
             f"install it by: pip install 'charonia[{extra}]'"
         ) from None
 
@@ -97,11 +98,11 @@ class FsspecStore:
         self._file_system.invalidate_cache()
         try:
             found = self._file_system.find(under, detail=True, withdirs=True)
-        except FileNotFoundError as error:
-            bucket = under.partition("/")[0]
-            if self._file_system.exists(bucket):  # a server between may say so of a path
-                raise
-            raise FileNotFoundError(f"there is no '{bucket}' in this store") from error
+        except FileNotFoundError:
+            found = {}
+        bucket = under.partition("/")[0]
+        if not found and not self._file_system.exists(bucket):  # not every library tells the two apart
+            raise FileNotFoundError(f"there is no '{bucket}' in this store")
         # A listing by prefix gives what only begins alike too.
         return [_object(key, found[key]) for key in sorted(found) if key.startswith(f"{under}/")]
 

@@ -48,7 +48,7 @@ class FakeStore:
         self.listed.append(under)
         bucket = under.partition("/")[0]
         if not any(key.startswith(f"{bucket}/") for key in self.content):
-            raise FileNotFoundError("The specified bucket does not exist")
+            raise FileNotFoundError(f"there is no '{bucket}' in this store")
         return [
             StoredObject(key, len(content), str(self._numbers.get(key, 0)))
             for key, content in sorted(self.content.items())

@@ -116,7 +116,7 @@ def test_the_libraries_take_these_settings(text, values):
 
 
 @pytest.mark.parametrize(
-    ("kind", "module", "extra"), [("s3", "s3fs", "s3"), ("gs", "gcsfs", "gcs"), ("as", "adlfs", "azure")]
+    ("kind", "module", "extra"), [("s3", "s3fs", "s3"), ("gs", "gcsfs.core", "gcs"), ("as", "adlfs", "azure")]
 )
 def test_a_missing_package_is_told_with_the_command_that_installs_it(monkeypatch, kind, module, extra):
     monkeypatch.setitem(sys.modules, module, None)
