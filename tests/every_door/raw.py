@@ -39,7 +39,8 @@ class RawGrpc:
     """The stub of the public service definition."""
 
     def __init__(self, server) -> None:
-        self.channel = grpc.insecure_channel(f"127.0.0.1:{server.ports['grpc']}")
+        self.port = server.ports["grpc"]
+        self.channel = grpc.insecure_channel(f"127.0.0.1:{self.port}")
         self.stub = service_pb2_grpc.GRPCInferenceServiceStub(self.channel)
 
     def infer(self, message):

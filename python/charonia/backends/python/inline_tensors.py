@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from charonia.backends.joining import host_bytes
+from charonia.backends.python.child.arena import fill
 from charonia.backends.python.child.batch import BatchReader, OutputNames
 from charonia.backends.python.child.columns import IN_FRAME_BYTES, IN_WRITER, ON_DEVICE, Packer
 from charonia.backends.python.child.datatypes import BYTES, TYPE_OF_NAME
@@ -124,7 +125,7 @@ class _InlinePacker(Packer):
         at = 0
         for buffer, size in zip(buffers, sizes, strict=True):
             if size:
-                memory[at : at + size] = np.frombuffer(buffer, np.uint8)
+                fill(memory[at : at + size], buffer)
             at += size
         self.memories.append(memory)
         return IN_WRITER, len(self.memories) - 1

@@ -134,7 +134,7 @@ class Arena:
     def place(self, buffers: list[Any], sizes: list[int], total: int) -> int:
         """Copy the buffers one after another into a new block; its offset. Raises OSError when memory is short.
 
-        What has `read_into` reads itself, from wherever it is, if it has at least LARGE_BYTES.
+        What has `read_into` (see `fill`) must have at least LARGE_BYTES.
         """
         offset = self.allocate(total)
         view = self.region.view
@@ -144,10 +144,7 @@ class Arena:
         at = offset
         for buffer, size in zip(buffers, sizes):
             if size:
-                if hasattr(buffer, "read_into"):
-                    buffer.read_into(view[at : at + size])
-                else:
-                    view[at : at + size] = np.frombuffer(buffer, np.uint8)
+                fill(view[at : at + size], buffer)
             at += size
         return offset
 
@@ -208,6 +205,14 @@ class Arena:
         self.region.lengthen(-(-new // mmap.PAGESIZE) * mmap.PAGESIZE)
         offset = self._free.pop()[0] if tail else old
         self._free.append((offset, self.region.size - offset))
+
+
+def fill(target: Any, buffer: Any) -> None:
+    """Copy a buffer to `target`, an array of as many bytes; what has `read_into` reads itself, from wherever it is."""
+    if hasattr(buffer, "read_into"):
+        buffer.read_into(target)
+    else:
+        target[:] = np.frombuffer(buffer, np.uint8)
 
 
 def memory_limit_bytes() -> int:
