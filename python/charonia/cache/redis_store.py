@@ -109,8 +109,15 @@ class RedisCache:
             values = self._values([job.key for job in in_time]) if in_time else ()
             known = dict(zip(in_time, values, strict=True)) if values else {}
             for job in jobs:
-                value = known.get(job)
-                job.found(decoded(value) if value is not None else None)
+                self._tell(job, known.get(job))
+
+    def _tell(self, job: Lookup, value: bytes | None) -> None:
+        try:
+            job.found(decoded(value) if value is not None else None)
+        except Exception as error:  # others wait for this thread
+            self._log.error(
+                f"what was found in the response cache could not be used by a fault of the server: {error!r}"
+            )
 
     def _values(self, keys: Sequence[bytes]) -> Sequence[bytes | None]:
         try:

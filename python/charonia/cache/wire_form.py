@@ -35,7 +35,7 @@ def decoded(data: bytes) -> CachedResponse | None:
         if end != len(data):
             return None
         return CachedResponse(outputs, _parameters(head["parameters"]))
-    except (struct.error, ValueError, KeyError, TypeError, RecursionError):
+    except (struct.error, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 

@@ -61,11 +61,30 @@ def check_steps_with_models(
         _check_side("output", step, number, path, model, known, read, report)
     _check_circle(config, models, report)
     _check_streams(config, models, report)
+    _check_cache(config, models, report)
 
 
 def is_decoupled(config: ModelConfig, models: Mapping[ModelId, StepModel]) -> bool:
     """Whether a request to the ensemble may have any number of responses: one to a step may, so the ensemble says."""
     return any(_streams(model_of(step), models, {config.name}) for step in config.ensemble_scheduling.step)
+
+
+def _check_cache(config: ModelConfig, models: Mapping[ModelId, StepModel], report: Report) -> None:
+    """What can't be cached of a step can't be cached of the ensemble; decoupled steps make the ensemble decoupled."""
+    if not config.response_cache.enable:
+        return
+    waiting, seen = [model_of(step) for step in config.ensemble_scheduling.step], set[ModelId]()
+    while waiting:
+        name = waiting.pop()
+        model = models.get(name)
+        if model is None or name in seen:
+            continue
+        seen.add(name)
+        waiting += [model_of(step) for step in model.config.ensemble_scheduling.step]
+        if model.config.HasField("sequence_batching"):
+            message = f"the response cache does not currently support ensembles with sequences, and '{name}' has them"
+            report.error("response_cache", message, "remove response_cache { enable: true }")
+            return
 
 
 def _own(config: ModelConfig) -> Iterator[tuple[str, _Tensor]]:
