@@ -37,7 +37,10 @@ def server_ready(*, live: bool, loaded: bool, exiting: bool, strict: bool, wante
 
 def readiness_table(models: Directory[ModelVersion]) -> dict[tuple[str, str], tuple[bool, int, bool]]:
     """What the wire answers from, by (name, version), "" for the default: ready, where instances wait, decoupled."""
-    rows: dict[tuple[str, str], tuple[bool, int, bool]] = {}
+    # A name that several have is there, and is not ready whatever they are.
+    rows: dict[tuple[str, str], tuple[bool, int, bool]] = {
+        (model.name, ""): (False, 0, False) for model in models.models if model.name not in models.named
+    }
     for name, model in models.named.items():
         for entry in model.entries:
             rows[name, ""] = (False, 0, False)

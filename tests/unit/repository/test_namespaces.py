@@ -183,7 +183,7 @@ def test_what_the_wire_knows_of_readiness(spaces):
     served = spaces.serve("none")
     rows = readiness_table(served.server.models)
     assert rows["ens1", ""][0] is True
-    assert ("m", "") not in rows
+    assert rows["m", ""] == (False, 0, False)
     assert rows[spaces.id("m", spaces.one), "1"][0] is True
 
 

@@ -67,8 +67,8 @@ def check_installed(kind: str) -> None:
         import_module(module)
     except ImportError as error:
         raise UnsupportedError(
-            f"repositories in {kind}:// need the package {module.partition('.')[0]}, which can't be imported ({error}); "
-            f"install it by: pip install 'charonia[{extra}]'"
+            f"repositories in {kind}:// need the package {module.partition('.')[0]}, which can't be imported ({error}): "
+            f"pip install 'charonia[{extra}]'"
         ) from None
 
 
