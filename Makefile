@@ -56,6 +56,7 @@ test-rust: $(VENV)/installed
 	@cargo test --quiet --workspace --exclude charonia-wire-py
 
 test-python: $(VENV)/models
+	@sh tools/packages.sh
 	$(call say,Python tests)
 	@$(BIN)/python -m pytest
 

@@ -1,8 +1,8 @@
 """Holds the tables of docs/compatibility against what there is: flags, configuration fields, endpoints, methods, names.
 
 `make check` runs it. A table has one row for each name; the second column says `works`, `differs`, `no effect` or
-`not yet`, the last one names the test that shows it. It fails for a name without a row, a row without a name, a flag's row
-that contradicts the command, and a test that does not exist.
+`not yet`, the last one names the test that shows it. It fails for a name without a row, a row without a name, a row of a
+flag against what the command says, and a test that does not exist.
 """
 
 import ast

@@ -74,7 +74,7 @@ class ServerOptions:
             Triton's default of 8 bought nothing when measured.
         http_restricted_api, grpc_restricted_protocol: `<categories>:<key>=<secret>` each, see docs/security.md.
         http_header_forward_pattern, grpc_header_forward_pattern: regular expressions; headers in whose names they are
-            found become parameters of the request.
+            found, whatever the case, become parameters of the request.
         http_server_cert: files of TLS are in PEM. Those of HTTP serve the metrics port too.
         grpc_keepalive_time: in milliseconds, as every grpc_ time here.
         grpc_max_connection_age: 0 for none, and so is the grace.
@@ -152,6 +152,9 @@ class ServerOptions:
     request_max_parameters: int = 4096
     http2_max_concurrent_streams: int = 4096
     http2_max_control_frames: int = 10000
+
+    allow_live_page: bool = True
+    allow_try_it: bool = False
 
     allow_metrics: bool = True
     metrics_address: str = ""

@@ -253,6 +253,7 @@ class Server:
             self.log,
             SharedMemory(self.regions),
             Tracing(self.tracer, lambda: self.models),
+            self.clock,
         )
         doors.serve_control(handlers, self.metrics.text, self._mounts)
 

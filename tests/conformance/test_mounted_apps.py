@@ -51,7 +51,7 @@ def test_a_failing_app_is_answered_for(ask):
 
 
 def test_mount_needs_a_path_of_its_own_and_the_port(tmp_path):
-    with pytest.raises(InvalidArgumentError, match="'/v2/mine' is a path of the protocol"):
+    with pytest.raises(InvalidArgumentError, match="'/v2/mine' is one of the server's own paths"):
         Server(tmp_path, http_port=0, mount={"/v2/mine": Doubling()})
     with pytest.raises(InvalidArgumentError, match="http_port"):
         Server(tmp_path, mount={"/mine": Doubling()})

@@ -239,6 +239,12 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
         _no_effect("vertex-ai-thread-count", integer, "Threads of the Vertex AI endpoint."),
         _no_effect("vertex-ai-default-model", text, "Model for requests that name none."),
     ),
+    "Live page": (
+        _works("allow-live-page", boolean, "Serve the page /live at the metrics port (default: true)."),
+        _works(
+            "allow-try-it", boolean, "Serve /live at the HTTP port too, with forms to send requests (default: false)."
+        ),
+    ),
     "Metrics": (
         _works("allow-metrics", boolean, "Serve Prometheus metrics (default: true)."),
         _works("metrics-address", address, "Address to listen at (default: as --http-address).", "ADDRESS"),
@@ -363,6 +369,6 @@ OWN = frozenset(
         "drain-delay-secs",
         "grpc-max-message-size",
         *_OWN_TLS,
-        *(flag.name for flag in GROUPS["Limits"]),
+        *(flag.name for group in ("Limits", "Live page") for flag in GROUPS[group]),
     }
 )

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from charonia.control.configuration import Configuration
 from charonia.control.health import Health
+from charonia.control.live import Live
 from charonia.control.logging import Logging
 from charonia.control.metadata import Metadata
 from charonia.control.protocols import LogControl, ModelControl, Models, ServerView
@@ -11,6 +12,7 @@ from charonia.control.repository import Repository
 from charonia.control.shared_memory import SharedMemory
 from charonia.control.statistics import Statistics
 from charonia.control.tracing import Tracing
+from charonia.core.clock import Clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,7 @@ class Handlers:
     logging: Logging
     shared_memory: SharedMemory
     tracing: Tracing
+    live: Live
 
     @classmethod
     def over(
@@ -35,6 +38,7 @@ class Handlers:
         log: LogControl,
         shared_memory: SharedMemory,
         tracing: Tracing,
+        clock: Clock,
     ) -> "Handlers":
         return cls(
             health=Health(server, models),
@@ -45,4 +49,5 @@ class Handlers:
             logging=Logging(log, models),
             shared_memory=shared_memory,
             tracing=tracing,
+            live=Live(server, models, clock),
         )

@@ -25,12 +25,27 @@ class ServerView(Protocol):
         ...
 
 
+class InstanceView(Protocol):
+    """One instance of a model; `backends.instance.InstanceRunner` is the real one."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def device(self) -> str: ...
+    @property
+    def is_busy(self) -> bool: ...
+    @property
+    def alive(self) -> bool: ...
+
+
 class VersionView(MeasuredModel, Protocol):
     """One loaded model version; `engine.model.ModelVersion` is the real one.
 
     It is ready while at least one of its instances lives, and none of them says that it is not.
     """
 
+    @property
+    def instances(self) -> Sequence[InstanceView]: ...
     @property
     def live_instances(self) -> int: ...
     @property

@@ -72,37 +72,37 @@ class Statistics:
 
 
 def _record(view: VersionView) -> StatisticsRecord:
-    counted = _counted(view)
-    with counted.lock:
+    total = counted(view)
+    with total.lock:
         return StatisticsRecord(
             view.name,
             str(view.version),
-            counted.last_inference_ms,
-            counted.inference_count,
-            counted.execution_count,
+            total.last_inference_ms,
+            total.inference_count,
+            total.execution_count,
             {
-                "success": _duration(counted.success),
-                "fail": _duration(counted.fail),
-                "queue": _duration(counted.queue),
-                "compute_input": _duration(counted.compute_input),
-                "compute_infer": _duration(counted.compute_infer),
-                "compute_output": _duration(counted.compute_output),
-                "cache_hit": _duration(counted.cache_hit),
-                "cache_miss": _duration(counted.cache_miss),
+                "success": _duration(total.success),
+                "fail": _duration(total.fail),
+                "queue": _duration(total.queue),
+                "compute_input": _duration(total.compute_input),
+                "compute_infer": _duration(total.compute_infer),
+                "compute_output": _duration(total.compute_output),
+                "cache_hit": _duration(total.cache_hit),
+                "cache_miss": _duration(total.cache_miss),
             },
-            tuple(_batch(size, counted.batches[size]) for size in sorted(counted.batches)),
-            _responses(counted.responses),
+            tuple(_batch(size, total.batches[size]) for size in sorted(total.batches)),
+            _responses(total.responses),
         )
 
 
-def _counted(view: VersionView) -> ModelStatistics:
+def counted(view: VersionView) -> ModelStatistics:
     """Of all instances together, wherever they run."""
     if not view.gpu_statistics:
         return view.statistics
-    counted = ModelStatistics()
+    total = ModelStatistics()
     for part in (view.statistics, *view.gpu_statistics.values()):
-        counted.add(part)
-    return counted
+        total.add(part)
+    return total
 
 
 def _responses(counted: ResponseStatistics | None) -> dict[int, dict[str, DurationRecord]]:

@@ -116,7 +116,7 @@ class Doors:
 
     def _start_control(self, handlers: "Handlers", metrics_text: Callable[[], str], mounts: Mounts) -> None:
         try:
-            from charonia.frontend.control_plane import control_loop
+            from charonia.frontend.control_plane import Pages, control_loop
 
             limits = Limits(self._options.http_max_input_size, self._options.request_max_parameters)
             self._control = control_loop(
@@ -130,6 +130,7 @@ class Doors:
                 self._directory,
                 limits,
                 self._tracer,
+                Pages(self._options.allow_live_page, self._options.allow_try_it),
             )
             self._control.start()
         except BaseException as error:

@@ -16,7 +16,7 @@ def _of_models(*verbs: str) -> tuple[str, ...]:
 
 # `stats` stands where a model's name may: it comes before the metadata of models.
 HTTP_PATHS: Mapping[str, Sequence[str]] = {
-    "statistics": ("/v2/models/stats", *_of_models("stats")),
+    "statistics": ("/v2/models/stats", "/live/state", *_of_models("stats")),
     "inference": _of_models("infer", "generate", "generate_stream"),
     "health": ("/v2/health/live", "/v2/health/ready", *_of_models("ready")),
     "metadata": ("/v2", *_MODEL),

@@ -28,6 +28,11 @@ class Histogram:
         self.counts[bisect_left(FINE_BOUNDS_NS, ns)] += times
         self.sum_ns += ns * times
 
+    def merge(self, other: "Histogram") -> None:
+        """Count what `other` has counted as well."""
+        self.counts = [mine + its for mine, its in zip(self.counts, other.counts, strict=True)]
+        self.sum_ns += other.sum_ns
+
     def exported(self) -> tuple[int, ...]:
         """Counts by `LATENCY_BOUNDS_S` and +Inf, not cumulative."""
         counts = tuple(self.counts)

@@ -186,7 +186,7 @@ class ModelStatistics:
         self.fail.add(1, duration_ns)
 
     def add(self, other: "ModelStatistics") -> None:
-        """Count what `other` has counted as well, but for its histograms and summaries."""
+        """Count what `other` has counted as well, but for its summaries and first responses."""
         with other.lock:
             self.inference_count += other.inference_count
             self.execution_count += other.execution_count
@@ -198,6 +198,9 @@ class ModelStatistics:
                 self.failures[reason] += count
             for rows, batch in other.batches.items():
                 self.batches.setdefault(rows, BatchStatistics()).merge(batch)
+            self.queue_latency.merge(other.queue_latency)
+            self.compute_latency.merge(other.compute_latency)
+            self.total_latency.merge(other.total_latency)
             if other.responses is not None:
                 self.responses = self.responses or ResponseStatistics()
                 self.responses.merge(other.responses)

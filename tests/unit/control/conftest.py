@@ -55,4 +55,4 @@ def tracer():
 def handlers(server, models, control, server_log, regions, tracer):
     directory = example_directory(models)
     tracing = Tracing(tracer, lambda: directory)
-    return Handlers.over(server, lambda: directory, control, server_log, SharedMemory(regions), tracing)
+    return Handlers.over(server, lambda: directory, control, server_log, SharedMemory(regions), tracing, ManualClock())

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 Mounts = Mapping[str, "ASGIApp"]
 NO_MOUNTS: Mounts = {}
 
-_OURS = "/v2"
+_OURS = ("/v2", "/live")
 
 
 def check_mounts(mounts: Mounts) -> None:
@@ -19,8 +19,8 @@ def check_mounts(mounts: Mounts) -> None:
     for prefix in mounts:
         if not prefix.startswith("/") or prefix.endswith("/") or "//" in prefix:
             raise InvalidArgumentError(f"mount: '{prefix}' must be a path such as '/chat', without a slash at its end")
-        if _is_under(prefix, _OURS):
-            raise InvalidArgumentError(f"mount: '{prefix}' is a path of the protocol that this server speaks")
+        if any(_is_under(prefix, ours) for ours in _OURS):
+            raise InvalidArgumentError(f"mount: '{prefix}' is one of the server's own paths ({' and '.join(_OURS)})")
 
 
 class MountedApps:
