@@ -72,12 +72,11 @@ def _of_request(request: TracedRequest, with_stamps: bool, completed_at: list[St
         if request.queue_ns:
             yield from _stamps(number, [("QUEUE_START", request.queue_ns)])
     yield from _tensors(request, "TENSOR_QUEUE_INPUT")
-    if with_stamps:
-        yield from _stamps(number, [*computed(request), *request.notes])
+    if with_stamps:  # of several responses some leave while others are computed
+        yield from _stamps(number, sorted([*computed(request), *request.notes, *completed_at], key=_time))
     yield from _tensors(request, "TENSOR_BACKEND_OUTPUT")
-    if with_stamps:
-        ended = [("REQUEST_END", request.end_ns)] if request.end_ns else []
-        yield from _stamps(number, [*completed_at, *ended])
+    if with_stamps and request.end_ns:
+        yield from _stamps(number, [("REQUEST_END", request.end_ns)])
 
 
 def _names(request: TracedRequest) -> Record:
@@ -91,6 +90,10 @@ def _names(request: TracedRequest) -> Record:
     if request.parent is not None:
         record["parent_id"] = request.parent.number
     return record
+
+
+def _time(stamp: Stamp) -> int:
+    return stamp[1]
 
 
 def _stamps(number: int, stamps: list[Stamp]) -> Iterator[Record]:
