@@ -62,14 +62,14 @@ class Taker:
 
 @pytest.fixture
 def taker() -> Iterator[Taker]:
-    made = Taker("^(?i:x-)|my_")
+    made = Taker("^x-|(?-i)my_")
     yield made
     made.wire.shutdown(0.0)
 
 
 def test_names_are_as_they_were_sent(taker: Taker) -> None:
     taker.send(request(BODY, "X-Trace: 1", "x-trace:  2 ", "My_thing: no", "MY_x: no", "my_Own: caf\xe9", "Other: no"))
-    assert taker.forwarded() == [("X-Trace", "1"), ("x-trace", "2"), ("my_Own", "café")]
+    assert taker.forwarded() == [("X-Trace", "1"), ("x-trace", "2 "), ("my_Own", "café")]
 
 
 def test_without_a_pattern_nothing_is_forwarded() -> None:

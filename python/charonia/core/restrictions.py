@@ -59,10 +59,14 @@ def read_restrictions(given: Sequence[str], flag: str, prefix: str = "") -> Mapp
 
 
 def _check_category(category: str, known: Mapping[str, Key], flag: str) -> None:
+    what = flag.rpartition("-")[2]  # "api" or "protocol": scripts look for these words
     if category not in CATEGORIES:
-        raise InvalidArgumentError(f"--{flag}: '{category}' can't be restricted; known are {', '.join(CATEGORIES)}")
+        known_ones = ", ".join(CATEGORIES)
+        raise InvalidArgumentError(f"--{flag}: unknown restricted {what} '{category}'; known are {known_ones}")
     if category in known:
-        raise InvalidArgumentError(f"--{flag}: '{category}' can not be specified in multiple config groups")
+        raise InvalidArgumentError(
+            f"--{flag}: restricted {what} '{category}' can not be specified in multiple config groups"
+        )
 
 
 def _check_header(header: str, secret: str, flag: str) -> None:
