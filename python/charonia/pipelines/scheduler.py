@@ -289,6 +289,8 @@ class EnsembleScheduler:
             (*outer.ancestors, self._name) if outer.ancestors else self._alone,
         )
         request.caller = outer.caller
+        if outer.trace is not None:
+            outer.trace.follow(request, is_step=True)
         return request
 
     def _flow(self, strand: Strand, step: StepPlan) -> StreamFlow:

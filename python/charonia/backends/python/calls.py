@@ -8,7 +8,7 @@ from charonia.backends.python.child import wire
 from charonia.backends.python.child.arena import Arena
 from charonia.backends.python.child.columns import Packer
 from charonia.backends.python.child.errors import TritonError
-from charonia.backends.python.encoding import one_column
+from charonia.backends.python.encoding import callers_of, one_column
 from charonia.backends.python.outbox import Outbox
 from charonia.backends.python.outgoing import CallUnderWay, OutgoingCalls, call_failure, described, lost
 from charonia.core.request import Caller, InferRequest, Reply
@@ -23,7 +23,7 @@ class ProcessCalls:
     Args:
         replies: shared memory that this side writes, for large outputs.
         inputs: makes tensors of a frame's columns and its payload.
-        open_callers: the models that wait for any request that the process has.
+        open_requests: those that the process has.
         instance: what the process belongs to, see `Caller`.
         decoupled: requests may be open that its instance does not wait for.
     """
@@ -34,7 +34,7 @@ class ProcessCalls:
         outbox: Outbox,
         replies: Arena,
         inputs: Callable[[Any, bytearray], list[Tensor]],
-        open_callers: Callable[[], tuple[str, ...]],
+        open_requests: Callable[[], Sequence[InferRequest]],
         instance: object = None,
         decoupled: bool = False,
     ) -> None:
@@ -42,7 +42,7 @@ class ProcessCalls:
         self._outbox = outbox
         self._replies = replies
         self._inputs = inputs
-        self._open_callers = open_callers
+        self._open_requests = open_requests
         self._waiting = Caller(instance, is_sure=True)
         self._maybe_waiting = None if decoupled else Caller(instance, is_sure=False)
         self._under_way: dict[int, _ProcessCall] = {}
@@ -89,10 +89,11 @@ class ProcessCalls:
         call = _ProcessCall(self, frame.correlation, prefers_host)
         caller = self._waiting if waits else None
         if callers is None:  # in a thread of the user's it is not known for which of the open requests it works
-            callers = self._open_callers()
+            callers = callers_of(self._open_requests())
             caller = caller or self._maybe_waiting
         inputs = self._inputs(columns, frame.payload)
-        request = self._calls.request(described(description, inputs, callers, caller), call, call)
+        about = described(description, inputs, callers, caller, self._open_requests)
+        request = self._calls.request(about, call, call)
         call.begun(request)
         return call, request
 

@@ -26,6 +26,7 @@ def facts_of(requests: Sequence[InferRequest]) -> list[Any]:
             request.timeout_us,
             request.priority,
             dict(request.parameters) if request.parameters else None,
+            None if request.trace is None else request.trace.handle,
         )
         for request in requests
     ]

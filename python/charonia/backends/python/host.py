@@ -75,7 +75,7 @@ class _Life:
             child.outbox,
             child.replies,
             self.link.call_inputs,
-            self.link.callers,
+            self.link.open_requests,
             plan.instance,
             plan.decoupled,
         )

@@ -103,7 +103,8 @@ class InlineRuntime:
     def infer(self, request: InferenceRequest, decoupled: bool, sink: ResponseSink) -> "_InlineCall":
         inputs = [take(tensor, copies=not sink.blocks) for tensor in request._inputs]
         caller = getattr(self._executing, "caller", None) if sink.blocks else None
-        description = described(description_of(request, decoupled), inputs, self._callers(), caller)
+        about = description_of(request, decoupled)
+        description = described(about, inputs, self._callers(), caller, self._open_requests)
         call = _InlineCall(sink, request._prefers_host)
         self._under_way.add(call)
         call.begun(self._calls.begin(description, call, call))
@@ -121,7 +122,10 @@ class InlineRuntime:
     def _callers(self) -> Callers:
         """In a thread of the user's it is not known for which of the open requests it works."""
         callers = CALLERS.get()
-        return callers_of([task.request for task in list(self.open)]) if callers is None else callers
+        return callers_of(self._open_requests()) if callers is None else callers
+
+    def _open_requests(self) -> list[InferRequest]:
+        return [task.request for task in list(self.open)]
 
     def log(self, level: str, message: str, file: str, line: int) -> None:
         self._events.log(level, message, file, line)

@@ -24,6 +24,7 @@ from charonia.backends.python.outbox import Outbox
 from charonia.backends.python.outputs import OutputCheck
 from charonia.backends.python.work_channel import WorkChannel
 from charonia.core.errors import CharoniaError, UnavailableError
+from charonia.core.request import InferRequest
 from charonia.core.tensor import Tensor
 
 
@@ -106,9 +107,9 @@ class Link:
         """The inputs of a call that the process makes: parts of the frame, or lent from shared memory."""
         return self._answers.tensors(columns, payload)
 
-    def callers(self) -> tuple[str, ...]:
-        """The models that wait for any request that the process has."""
-        return self._open.callers()
+    def open_requests(self) -> list[InferRequest]:
+        """Those that the process has not answered to the end."""
+        return self._open.requests()
 
     def fail_open(self, error: CharoniaError) -> None:
         """The process has gone: every request that it has not answered to the end fails."""

@@ -10,7 +10,6 @@ from charonia.backends.base import Batch
 from charonia.backends.python.answers import AnswerReader, reschedule
 from charonia.backends.python.child import wire
 from charonia.backends.python.child.responding import AGAIN, LAST, MORE, WINDOW, drained
-from charonia.backends.python.encoding import callers_of
 from charonia.backends.python.outbox import Outbox
 from charonia.backends.python.results import reported_error
 from charonia.core.errors import BackendError, CharoniaError, UnavailableError
@@ -85,9 +84,9 @@ class OpenRequests:
             request.on_cancel(entry.cancel)
         return first
 
-    def callers(self) -> tuple[str, ...]:
-        """The models that wait for any of these requests."""
-        return callers_of([entry.request for entry in list(self._open.values())])
+    def requests(self) -> list[InferRequest]:
+        """All of them, at this moment."""
+        return [entry.request for entry in list(self._open.values())]
 
     def executed(self, answered: Sequence[int]) -> None:
         """The batch that was begun last has been executed; these of its requests are settled, by index."""

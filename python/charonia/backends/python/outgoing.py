@@ -1,7 +1,7 @@
 """Calls of other models that a Python model makes (business logic scripting), on the server's side."""
 
 import threading
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakSet
@@ -23,6 +23,7 @@ from charonia.core.request import (
 )
 from charonia.core.room import Room
 from charonia.core.tensor import Tensor
+from charonia.core.trace import RequestTrace
 
 
 @dataclass(slots=True)
@@ -37,6 +38,7 @@ class CallDescription:
         decoupled: whether any number of responses may come.
         ancestors: the models that wait for the caller, outermost first, without the caller itself.
         caller: the instance that waits for the answer, where that is known.
+        trace: of the caller's request, where the call is to be traced with it.
     """
 
     model_name: str
@@ -52,13 +54,23 @@ class CallDescription:
     decoupled: bool = False
     ancestors: tuple[str, ...] = ()
     caller: Caller | None = None
+    trace: RequestTrace | None = None
 
 
 def described(
-    description: Any, inputs: Sequence[Tensor], ancestors: tuple[str, ...], caller: Caller | None = None
+    description: Any,
+    inputs: Sequence[Tensor],
+    ancestors: tuple[str, ...],
+    caller: Caller | None = None,
+    open_requests: Callable[[], Iterable[InferRequest]] = tuple,
 ) -> CallDescription:
-    """What `child.calling.description_of` gave, with inputs and callers."""
-    model, version, id_, correlation_id, flags, timeout_us, priority, parameters, requested, decoupled, _ = description
+    """What `child.calling.description_of` gave, with inputs and callers.
+
+    Args:
+        open_requests: those that the caller has, of which one may be the traced one that the call is for.
+    """
+    model, version, id_, correlation_id, flags, timeout_us, priority, parameters, *wishes = description
+    requested, decoupled, trace_number, _ = wishes
     return CallDescription(
         model,
         inputs,
@@ -73,7 +85,14 @@ def described(
         decoupled,
         ancestors,
         caller,
+        _trace_of(trace_number, open_requests()) if trace_number else None,
     )
+
+
+def _trace_of(number: int, open_requests: Iterable[InferRequest]) -> RequestTrace | None:
+    """None when the request has been answered: its trace may be over."""
+    traces = (request.trace for request in open_requests)
+    return next((trace for trace in traces if trace is not None and trace.number == number), None)
 
 
 class OutgoingCalls:
@@ -147,6 +166,8 @@ class OutgoingCalls:
             ancestors=(*description.ancestors, self._model),
         )
         request.caller = description.caller
+        if description.trace is not None:
+            description.trace.follow(request)
         return request
 
 

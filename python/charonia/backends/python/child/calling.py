@@ -2,7 +2,8 @@
 
 INFER    the correlation is the call's number; meta (description, columns, callers, freed)
          description: (model, version, id, correlation id, flags, timeout, priority, parameters, requested outputs,
-         whether any number of responses may come, whether outputs are wanted on the host); callers: the models that
+         whether any number of responses may come, the number of the trace that the call belongs to (0 for none), whether
+         outputs are wanted on the host); callers: the models that
          wait for what calls, None where it is not known; freed: blocks of replies that are not needed any more
 TAKEN    meta (list of (number, how many responses were taken), freed)
 CANCEL   no meta
@@ -173,5 +174,6 @@ def description_of(request: InferenceRequest, decoupled: bool) -> Any:
         request._parameters,
         tuple(request._requested),
         decoupled,
+        request._trace._number if request._trace is not None else 0,
         request._prefers_host,
     )

@@ -47,10 +47,20 @@ class PreferredMemory:
 
 
 class InferenceTrace:
-    """The trace of a request; it has no context yet."""
+    """The trace of a request, to be given to the requests that a model makes for it: then these are traced too.
+
+    Without arguments that of a request that is not traced.
+    """
+
+    __slots__ = ("_context", "_number")
+
+    def __init__(self, number: int = 0, context: str | None = None) -> None:
+        self._number = number
+        self._context = context
 
     def get_context(self) -> str | None:
-        return None
+        """Of OpenTelemetry's traces: JSON with `traceparent`, for a tracer of the model's own. Else None."""
+        return self._context
 
 
 class InferenceRequest:
@@ -127,7 +137,8 @@ class InferenceRequest:
         """A request from the server.
 
         Args:
-            facts: (id, correlation id, flags, timeout, priority, parameters).
+            facts: (id, correlation id, flags, timeout, priority, parameters, trace): of the trace None, or its number and
+                context.
             unwanted: outputs of the model that the client did not ask for: they are left out.
             slot: what `is_cancelled` gets, and the number of the request for the runtime.
         """
@@ -139,14 +150,16 @@ class InferenceRequest:
             request._timeout_us,
             request._priority,
             request._parameters,
+            trace,
         ) = facts
+        request._trace = None if trace is None else InferenceTrace(*trace)
         request._inputs = inputs
         request._requested = requested
         request._unwanted = unwanted
         request._slot = slot
         request._is_cancelled = is_cancelled
         request._release_flags = TRITONSERVER_REQUEST_RELEASE_ALL
-        request._sender = request._running = request._trace = request._preferred_memory = None
+        request._sender = request._running = request._preferred_memory = None
         request.model_name = ""
         request.model_version = -1
         return request
