@@ -33,6 +33,7 @@ def connect(settings: RedisSettings) -> tuple["RedisClient", tuple[type[Exceptio
         host=settings.host,
         port=settings.port,
         db=settings.db,
+        protocol=2,  # which every Redis speaks, and whose refusals say what is missing
         username=settings.user or None,
         password=settings.password or None,
         socket_connect_timeout=settings.connect_timeout_ms / 1000,
