@@ -13,6 +13,9 @@ from charonia.repository.remote.credentials import Credentials
 
 _CONNECT_S = 5
 _READ_S = 60
+# s3fs keeps the parts of a large file in memory: with its own 10 of 50 MB, sixteen files would take 8 GB.
+_PART_BYTES = 8 << 20
+_PARTS_AT_ONCE = 4
 # By kind: the module, its class, and the extra that installs it. Of gcsfs the plain one: the other asks for each
 # bucket's kind with credentials of its own, again and again where there are none.
 _FILE_SYSTEMS: Mapping[str, tuple[str, str, str]] = {
@@ -154,7 +157,12 @@ def _s3(address: CloudAddress, credentials: Credentials) -> dict[str, Any]:
         "read_timeout": _READ_S,
         "retries": {"max_attempts": 0},  # `retries.py` does it
     }
-    settings: dict[str, Any] = {"client_kwargs": client, "config_kwargs": config}
+    settings: dict[str, Any] = {
+        "client_kwargs": client,
+        "config_kwargs": config,
+        "default_block_size": _PART_BYTES,
+        "max_concurrency": _PARTS_AT_ONCE,
+    }
     if address.endpoint:
         settings["endpoint_url"] = address.endpoint
         config["s3"] = {"addressing_style": "path"}
