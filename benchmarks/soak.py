@@ -1,15 +1,14 @@
 """Everything at once for minutes: `python -m benchmarks.soak [seconds]`. Is a request lost, does anything grow?
 
-Clients of every kind check each answer; some cancel, or leave in the middle of a stream; processes of models are
-killed and models reloaded meanwhile. A request may fail where its process was killed under it; it may not hang, and not
-be wrong. At the end the server's memory, descriptors and shared memory are compared with what they were after the first
-tenth of the time.
+Clients of every kind (`soak_clients.py`) check each answer, over TLS; some cancel, or leave in the middle of a stream.
+Processes of models are killed and models reloaded meanwhile, regions of shared memory come and go, one request in a
+thousand is traced. A request may fail where its process was killed under it; it may not hang, and not be wrong. At the
+end its memory, descriptors and shared memory are compared with what they were after the first tenth of the time.
 """
 
 import json
 import random
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -19,24 +18,24 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import psutil
 import requests
 import tritonclient.grpc as grpcclient
 import tritonclient.http as httpclient
 from tritonclient.utils import InferenceServerException
 
-from benchmarks import composed
-from benchmarks.servers import charonia_command, free_ports, wait_ready
-from examples.language import layout as language
-from examples.language.client import over_grpc, over_http
+from benchmarks import soak_clients
+from benchmarks.servers import READY_TIMEOUT_S, charonia_command, free_ports
+from examples.language.client import over_grpc
+from tests.certificates import Authority
 
-LOST_AFTER_S = 60
+LOST_AFTER_S = soak_clients.LOST_AFTER_S
 KILL_EVERY_S, RELOAD_EVERY_S = 3.0, 5.0
+TRACE_RATE = 1000
 # What a client may be told when the process of a model was killed under its request, or its model replaced.
 EXPECTED = ("is not healthy", "is being unloaded", "was unloaded", "process of", "must specify the START flag")
-GENERATED_TOKENS = 16
 
 
 class Soak:
@@ -44,18 +43,80 @@ class Soak:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        build(folder)
-        http, grpc, metrics = free_ports(3)
-        self.http, self.grpc = f"127.0.0.1:{http}", f"127.0.0.1:{grpc}"
+        self.models = folder / "models"
+        self.models.mkdir()
+        soak_clients.build(self.models)
+        self._authority = Authority(folder)
+        self.http_port, self.grpc_port, metrics = free_ports(3)
         self.counts: Counter[str] = Counter()
         self.wrong: list[str] = []
         self.over = threading.Event()
-        flags = ["--model-control-mode=explicit", "--load-model=*", "--log-info=false", "--log-error=false"]
-        flags.append("--backend-config=python,max-deaths=100000")  # else those that die too often would stay dead
-        self.server = subprocess.Popen([*charonia_command(folder, [http, grpc, metrics]), *flags])
-        wait_ready(self.server, http)
+        self.server = subprocess.Popen(
+            [*charonia_command(self.models, [self.http_port, self.grpc_port, metrics]), *self._flags()]
+        )
+        self._wait_ready()
         self.process = psutil.Process(self.server.pid)
-        self.text = list(over_grpc(self.grpc, "generate", "Hear", GENERATED_TOKENS))
+        prompt = ("generate", "Hear", soak_clients.GENERATED_TOKENS)
+        self.text = list(over_grpc(self.grpc_url, *prompt, **self.grpc_tls))
+
+    def _flags(self) -> list[str]:
+        identity = self._authority.server()
+        tls = [
+            flag
+            for door in ("http", "grpc")
+            for flag in (
+                f"--{door}-use-ssl=true",
+                f"--{door}-server-cert={identity.certificate}",
+                f"--{door}-server-key={identity.key}",
+            )
+        ]
+        return [
+            *("--model-control-mode=explicit", "--load-model=*", "--log-info=false", "--log-error=false"),
+            "--backend-config=python,max-deaths=100000",  # else those that die too often would stay dead
+            *tls,
+            *("--cache-config=local,size=200000", "--allow-client-shm=true", "--rate-limit=execution_count"),
+            *(f"--trace-config=triton,file={self.traces}", "--trace-config=level=TIMESTAMPS"),
+            *(f"--trace-config=rate={TRACE_RATE}", f"--access-log={self.folder / 'access.log'}"),
+        ]
+
+    @property
+    def traces(self) -> Path:
+        return self.folder / "traces.json"
+
+    @property
+    def root(self) -> str:
+        """The certificate that clients trust."""
+        return str(self._authority.root)
+
+    @property
+    def http_url(self) -> str:
+        return f"localhost:{self.http_port}"
+
+    @property
+    def grpc_url(self) -> str:
+        return f"localhost:{self.grpc_port}"
+
+    @property
+    def grpc_tls(self) -> dict[str, Any]:
+        return {"ssl": True, "root_certificates": self.root}
+
+    def http(self) -> httpclient.InferenceServerClient:
+        options = {"ca_certs": self.root}
+        return httpclient.InferenceServerClient(
+            self.http_url, ssl=True, ssl_options=options, network_timeout=LOST_AFTER_S
+        )
+
+    def grpc(self) -> grpcclient.InferenceServerClient:
+        return grpcclient.InferenceServerClient(self.grpc_url, **self.grpc_tls)
+
+    def _wait_ready(self) -> None:
+        deadline = time.monotonic() + READY_TIMEOUT_S
+        while time.monotonic() < deadline:
+            with suppress(OSError):
+                if requests.get(f"https://{self.http_url}/v2/health/ready", verify=self.root, timeout=5).ok:
+                    return
+            time.sleep(0.05)
+        raise TimeoutError(f"not ready after {READY_TIMEOUT_S} s")
 
     def run(self, name: str, work: Callable[["Soak", random.Random], str], seed: int) -> None:
         """One client: `work` again and again; it gives what it did."""
@@ -88,10 +149,10 @@ class Soak:
 
     def reload_models(self) -> None:
         source = random.Random(2)
-        with httpclient.InferenceServerClient(self.http, network_timeout=LOST_AFTER_S) as client:
+        with self.http() as client:
             while not self.over.wait(RELOAD_EVERY_S):
-                name = source.choice(["echo_a", "echo_b", "identity_a", "tiny_lm", "count", "ensemble_python"])
-                touch(Path(self.folder, name, "config.pbtxt"))
+                name = source.choice(soak_clients.RELOADED)
+                touch(self.models / name / "config.pbtxt")
                 client.load_model(name)
                 self.counts["models reloaded"] += 1
 
@@ -117,127 +178,13 @@ def touch(path: Path) -> None:
     path.write_text(path.read_text().split("\n# soaked")[0] + f"\n# soaked {time.time_ns()}\n")
 
 
-def build(folder: Path) -> None:
-    language.lay_out(folder)
-    composed.build(folder, folder)
-
-
-def vector(source: random.Random) -> np.ndarray:
-    return np.array([[source.random() for _ in range(16)]], np.float32)
-
-
-def infer(module: object, url: str, model: str, array: np.ndarray, **options: object) -> np.ndarray:
-    with module.InferenceServerClient(url) as client:
-        tensor = module.InferInput("INPUT0", array.shape, "FP32")
-        tensor.set_data_from_numpy(array)
-        return client.infer(model, [tensor], **options).as_numpy("OUTPUT0")
-
-
-def plain(soak: Soak, source: random.Random) -> str:
-    model = source.choice(["echo_a", "identity_a", "ensemble_python", "ensemble_identity", "chain"])
-    module, url = source.choice([(httpclient, soak.http), (grpcclient, soak.grpc)])
-    array = vector(source)
-    answer = infer(module, url, model, array)
-    assert np.array_equal(answer, array), f"{model} gave {answer} for {array}"
-    return model
-
-
-def cancelled(soak: Soak, source: random.Random) -> str:
-    """A deadline that often passes, and connections that close with a request on them."""
-    model = source.choice(["echo_a", "ensemble_python", "chain"])
-    if source.random() < 0.5:
-        with suppress(InferenceServerException):
-            infer(grpcclient, soak.grpc, model, vector(source), client_timeout=source.choice([0.0005, 0.002, 0.01]))
-        return "deadline"
-    host, port = soak.http.split(":")
-    with socket.create_connection((host, int(port))) as connection:
-        tensor = {"name": "INPUT0", "datatype": "FP32", "shape": [1, 16], "data": [1.5] * 16}
-        body = json.dumps({"inputs": [tensor]}).encode()
-        head = f"POST /v2/models/{model}/infer HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
-        connection.sendall(head + body)
-        time.sleep(source.choice([0, 0.001]))
-    return "closed connection"
-
-
-def sequence(soak: Soak, source: random.Random) -> str:
-    key, length = source.getrandbits(60) + 1, source.randint(1, 12)
-    module, url = source.choice([(httpclient, soak.http), (grpcclient, soak.grpc)])
-    total = 0
-    with module.InferenceServerClient(url) as client:
-        for step in range(length):
-            value = source.randint(-100, 100)
-            total += value
-            tensor = module.InferInput("INPUT", [1, 1], "INT32")
-            tensor.set_data_from_numpy(np.array([[value]], np.int32))
-            last = step == length - 1 and source.random() < 0.9  # the others are left to their idle time-out
-            answer = client.infer(
-                "sum", [tensor], sequence_id=key, sequence_start=step == 0, sequence_end=last
-            ).as_numpy("OUTPUT")
-            if answer.item() != total:
-                # The process that held the sum may have been killed between two requests.
-                soak.counts["sums lost with their process"] += 1
-                return "sequence"
-    return "sequence"
-
-
-def counted(soak: Soak, source: random.Random) -> str:
-    seen: list[int] = []
-    done = threading.Event()
-    failure: list[str] = []
-
-    def take(result: grpcclient.InferResult | None, error: Exception | None) -> None:
-        if error is not None:
-            failure.append(str(error))
-            done.set()
-        elif result.get_response().parameters["triton_final_response"].bool_param:
-            done.set()
-        else:
-            seen.append(result.as_numpy("OUTPUT").item())
-
-    leaves = source.random() < 0.3
-    with grpcclient.InferenceServerClient(soak.grpc) as client:
-        client.start_stream(take)
-        tensor = grpcclient.InferInput("INPUT", [1], "INT32")
-        tensor.set_data_from_numpy(np.array([1], np.int32))
-        client.async_stream_infer("count", [tensor], enable_empty_final_response=True)
-        if leaves:
-            client.stop_stream(cancel_requests=True)
-            return "left a stream"
-        assert done.wait(LOST_AFTER_S), f"count gave {len(seen)} responses and no end"
-    if failure:
-        raise RuntimeError(failure[0])
-    assert seen == list(range(composed.RESPONSES)), f"count gave {seen}"
-    return "count"
-
-
-def generated(soak: Soak, source: random.Random) -> str:
-    model = source.choice(["generate", "language", "iterative"])
-    if source.random() < 0.3:
-        body = {"text_input": "Hear", "max_tokens": 1000}
-        url = f"http://{soak.http}/v2/models/{model}/generate_stream"
-        with requests.post(url, json=body, stream=True, timeout=LOST_AFTER_S) as answer:
-            next(answer.iter_lines(chunk_size=1), None)
-        return "left generate_stream"
-    if source.random() < 0.5:
-        pieces = list(over_grpc(soak.grpc, model, "Hear", GENERATED_TOKENS))
-        assert pieces == soak.text, f"{model} said {pieces}"
-    else:
-        said = "".join(over_http(soak.http, model, "Hear", GENERATED_TOKENS))
-        expected = b"".join(soak.text).decode(errors="replace")
-        assert said == expected, f"{model} said {said!r}, expected {expected!r}"
-    return model
-
-
-CLIENTS = (plain, plain, plain, cancelled, sequence, sequence, counted, generated, generated)
-
-
 def main() -> int:
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 600.0
     with tempfile.TemporaryDirectory() as name:
         soak = Soak(Path(name))
         threads = [
             threading.Thread(target=soak.run, args=(work.__name__, work, seed), daemon=True)
-            for seed, work in enumerate(CLIENTS)
+            for seed, work in enumerate(soak_clients.CLIENTS)
         ]
         threads += [threading.Thread(target=each, daemon=True) for each in (soak.kill_processes, soak.reload_models)]
         try:
@@ -254,6 +201,11 @@ def main() -> int:
         finally:
             soak.server.terminate()
             code = soak.server.wait(60)
+        traced = len(
+            {record["id"] for path in soak.folder.glob("traces.json*") for record in json.loads(path.read_text())}
+        )
+        logged = sum(1 for _ in (soak.folder / "access.log").open())
+    soak.counts["requests traced"], soak.counts["lines of the access log"] = traced, logged
     for what, count in sorted(soak.counts.items()):
         print(f"{count:8}  {what}")
     print("\nafter a tenth of the time → at the end")

@@ -8,6 +8,7 @@ import json
 import queue
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import requests
@@ -17,11 +18,14 @@ FORMS = ("generate", "language", "iterative")
 _BATCHED = ("iterative",)
 
 
-def over_grpc(url: str, model: str, text: str, max_tokens: int) -> Iterator[bytes]:
-    """The pieces of text as they come over ModelStreamInfer: bytes, since a piece may end inside a character."""
+def over_grpc(url: str, model: str, text: str, max_tokens: int, **connection: Any) -> Iterator[bytes]:
+    """The pieces of text as they come over ModelStreamInfer: bytes, since a piece may end inside a character.
+
+    `connection` goes to tritonclient's client, such as `ssl=True`.
+    """
     shape = [1, 1] if model in _BATCHED else [1]
     answers: queue.SimpleQueue[tuple[grpcclient.InferResult | None, Exception | None]] = queue.SimpleQueue()
-    with grpcclient.InferenceServerClient(url) as client:
+    with grpcclient.InferenceServerClient(url, **connection) as client:
         client.start_stream(lambda result, error: answers.put((result, error)))
         prompt = grpcclient.InferInput("text_input", shape, "BYTES")
         prompt.set_data_from_numpy(np.array([text.encode()], np.object_).reshape(shape))
@@ -40,10 +44,14 @@ def over_grpc(url: str, model: str, text: str, max_tokens: int) -> Iterator[byte
                 return
 
 
-def over_http(url: str, model: str, text: str, max_tokens: int) -> Iterator[str]:
-    """The pieces of text as they come from generate_stream: whole characters."""
+def over_http(url: str, model: str, text: str, max_tokens: int, **connection: Any) -> Iterator[str]:
+    """The pieces of text as they come from generate_stream: whole characters.
+
+    `connection` goes to requests; `url` may begin with `https://`.
+    """
     body = {"text_input": text, "max_tokens": max_tokens}
-    with requests.post(f"http://{url}/v2/models/{model}/generate_stream", json=body, stream=True, timeout=60) as answer:
+    path = f"{url if '://' in url else f'http://{url}'}/v2/models/{model}/generate_stream"
+    with requests.post(path, json=body, stream=True, timeout=60, **connection) as answer:
         for line in answer.iter_lines(chunk_size=1):
             if line.startswith(b"data:"):
                 event = json.loads(line[len(b"data:") :])
