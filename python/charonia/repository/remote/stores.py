@@ -69,8 +69,9 @@ def check_installed(kind: str) -> None:
     try:
         import_module(module)
     except ImportError as error:
+        package = module.partition(".")[0]
         raise UnsupportedError(
-            f"repositories in {kind}:// need the package {module.partition('.')[0]}, which can't be imported ({error}): "
+            f"repositories in {kind}:// need the package {package}, which can't be imported ({error}): "
             f"pip install 'charonia[{extra}]'"
         ) from None
 
