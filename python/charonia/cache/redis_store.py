@@ -19,6 +19,7 @@ from charonia.core.log import Log
 
 _PREFIX = b"charonia:response:"
 _PROBE_S = 1.0
+_CODES = {"invalid username-password pair": "WRONGPASS", "Authentication required": "NOAUTH"}
 # In one round trip: large ones delay their first request, small ones cost throughput.
 _TOGETHER = 64
 _TOGETHER_BYTES = 1024 * 1024
@@ -76,7 +77,7 @@ class RedisCache:
             client.ping()
         except Exception as error:
             client.close()
-            raise UnavailableError(f"failed to connect to Redis ({address}): {error}") from error
+            raise UnavailableError(f"failed to connect to Redis ({address}): {_with_code(str(error))}") from error
         targets = [self._look_up] * threads + [self._insert, self._probe]
         self._threads = [threading.Thread(target=each, name="redis-cache", daemon=True) for each in targets]
         for thread in self._threads:
@@ -165,6 +166,12 @@ class RedisCache:
             if self._closing.is_set():
                 return
             self._log.info(f"Redis ({self._address}) is reached again")
+
+
+def _with_code(sentence: str) -> str:
+    """With the word by which Redis names such a refusal, and by which people look for it: the client drops it."""
+    code = next((code for start, code in _CODES.items() if sentence.startswith(start)), "")
+    return f"{code} {sentence}" if code else sentence
 
 
 def address_of(settings: RedisSettings) -> str:
