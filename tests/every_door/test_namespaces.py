@@ -62,6 +62,6 @@ def test_each_ensemble_asks_the_model_beside_it(door):
 
 
 def test_a_name_that_two_have_is_ambiguous(door):
-    with pytest.raises(RefusedError, match="There are 2 models named 'm', in .*one, .*two: .* ambiguity") as refused:
+    with pytest.raises(RefusedError, match=r"There are 2 models named 'm', in .*one, .*two: .* ambiguity") as refused:
         value(door, "m")
     assert refused.value.code == "INVALID_ARGUMENT"

@@ -81,7 +81,9 @@ def local(tmp_path):
     def files():
         found = (path for path in (tmp_path / "mount").rglob("*") if path.is_file())
         return sorted(
-            "/".join(path.relative_to(tmp_path / "mount").parts[2:]) for path in found if path.suffix != ".pbtxt"
+            "/".join(path.relative_to(tmp_path / "mount").parts[2:])
+            for path in found
+            if path.suffix != ".pbtxt" and path.name != ".in-use"
         )
 
     return files

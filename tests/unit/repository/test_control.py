@@ -47,7 +47,7 @@ def load(served, name="m", overrides=NO_OVERRIDES):
 
 
 def files_in(folder):
-    return sorted(each.name for each in folder.rglob("*") if each.is_file())
+    return sorted(each.name for each in folder.rglob("*") if each.is_file() and each.name != ".in-use")
 
 
 def test_a_model_is_loaded_and_unloaded_by_request(serve):

@@ -17,7 +17,7 @@ def folders(tmp_path, monkeypatch):
 
 
 def files_under(path: Path) -> list[str]:
-    return sorted(str(each.relative_to(path)) for each in path.rglob("*") if each.is_file())
+    return sorted(str(each.relative_to(path)) for each in path.rglob("*") if each.is_file() and each.name != ".in-use")
 
 
 def test_the_files_are_all_that_the_folder_holds(folders):
