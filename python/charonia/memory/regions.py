@@ -150,8 +150,8 @@ class Regions:
         with self._lock:
             for region in claimed:
                 region.users -= 1
-                if region.leaving and not region.users:
-                    self._by_name.pop(region.name, None)
+                if region.leaving and not region.users and self._by_name.get(region.name) is region:
+                    del self._by_name[region.name]
 
     def clear(self) -> None:
         """Forget everything, at the end of the server."""
