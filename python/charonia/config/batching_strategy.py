@@ -20,7 +20,8 @@ TRITON_LIBRARY = "batchstrategy.so"
 DEFAULT_FILE = "batching.py"
 IN_PYTHON = (
     f"write the strategy in Python: class BatchingStrategy with start_batch, may_join and finish_batch in "
-    f'{DEFAULT_FILE} beside the model, and parameters {{ key: "{STRATEGY}" value {{ string_value: "{DEFAULT_FILE}" }} }}'
+    f"{DEFAULT_FILE} beside the model, and "
+    f'parameters {{ key: "{STRATEGY}" value {{ string_value: "{DEFAULT_FILE}" }} }}'
 )
 
 

@@ -22,8 +22,9 @@ _PLAN_NS = 400_000_000
 _PLAN_REQUESTS = 32
 _RARE_PLAN_NS = 2_000_000_000
 _RARE_REQUESTS = 8
-# How much of a new error, and of a longer delay, counts at once.
-_ERROR_SHARE = 0.3
+# How much of a new error counts at once, of a larger and of a smaller one; and of a longer delay.
+_WORSE_SHARE = 0.4
+_BETTER_SHARE = 0.25
 _RISE_SHARE = 0.5
 # A regime counts, and is told of, when so many plans in a row agree.
 _AGREEING = 3
@@ -168,7 +169,8 @@ class LatencyTargetBatching:
             return
         said = replay(requests, self._forming.delay_ns, self._target.quantile, setting).latency_ns
         took = quantile_of([each.answered_ns - each.arrived_ns for each in requests], self._target.quantile)
-        self._error_ns = max(0.0, self._error_ns + _ERROR_SHARE * (took - said - self._error_ns))
+        change = took - said - self._error_ns
+        self._error_ns = max(0.0, self._error_ns + (_WORSE_SHARE if change > 0 else _BETTER_SHARE) * change)
 
     def _follow(self, plan: DelayPlan) -> None:
         delay_ns = self._forming.delay_ns
