@@ -27,8 +27,14 @@ class _Settings(TypedDict, total=False):
     grpc_port: int | None
     metrics_address: str
     metrics_port: int | None
+    sagemaker_address: str
+    sagemaker_port: int | None
+    vertex_ai_address: str
+    vertex_ai_port: int | None
     http_threads: int
     grpc_threads: int
+    sagemaker_threads: int
+    vertex_ai_threads: int
     reuse_http_port: bool
     reuse_grpc_port: bool
     http_max_input_bytes: int
@@ -315,6 +321,10 @@ class WireServer:
     def grpc_port(self) -> int | None: ...
     @property
     def metrics_port(self) -> int | None: ...
+    @property
+    def sagemaker_port(self) -> int | None: ...
+    @property
+    def vertex_ai_port(self) -> int | None: ...
     def publish(
         self, live: bool, ready: bool, models: Mapping[tuple[str, str], tuple[bool, int, bool]], asks: bool = False
     ) -> None:
@@ -325,6 +335,13 @@ class WireServer:
         decoupled models are answered as the responses come, others in their order.
 
         `asks`: readiness of models and of the server is not in the table, it goes to `take_control`.
+        """
+    def publish_gateway(self, gateway: str, paths: Mapping[str, tuple[str, Sequence[tuple[str, int]]]]) -> None:
+        """Replace what the paths of "sagemaker" or "vertex-ai" stand for: by path, percent-decoded, a path of HTTP, and
+        the statuses of inferences that fail, by words in their messages ("" for all others; none at all: as for HTTP).
+
+        Other paths go to `take_control`, and so do redirected requests that are no inferences. ValueError for what is
+        no path.
         """
     def take(self, max_items: int, timeout_s: float) -> list[InferCall | int]:
         """What has arrived, in order: calls, and the keys of calls taken earlier of which there is news: their client

@@ -27,6 +27,9 @@ EVERY_MODEL = "*"
 UNIX_SOCKETS = ("unix:", "unix-abstract:")
 """How the address of a Unix socket begins; such a door has no port."""
 
+GATEWAY_ADDRESS = "0.0.0.0"
+"""Where the doors of SageMaker and Vertex AI listen; the platforms reach them from outside of the container."""
+
 # What the clocks and the wire can count, and more than anybody waits or sends.
 _MAX_WAIT_S = 10**9
 _MAX_BYTES = 2**63 - 1
@@ -81,6 +84,8 @@ class ServerOptions:
         max_connections: of HTTP and gRPC together; 0 for half of the files that the process may open.
         request_memory_limit: bytes of request bodies held at one time; 0 for half of the memory, at most 4 GiB.
         backend_config: see BackendConfig.
+        sagemaker_safe_port_range: `8081-9000`: where the ports of all other doors must be; "" for anywhere.
+        vertex_ai_default_model: "" for the only model that there is.
         metrics_config: settings of metrics, by "name" or "family,name".
         access_log: a file that gets a line for each request, "-" for standard output, "" for none.
         trace_config: settings of traces as the flag has them: "rate=100", "triton,file=trace.json".
@@ -152,6 +157,16 @@ class ServerOptions:
     request_max_parameters: int = 4096
     http2_max_concurrent_streams: int = 4096
     http2_max_control_frames: int = 10000
+
+    allow_sagemaker: bool = False
+    sagemaker_port: int = 8080
+    sagemaker_safe_port_range: str = ""
+    sagemaker_thread_count: int = 1
+
+    allow_vertex_ai: bool = False
+    vertex_ai_port: int = 8080
+    vertex_ai_thread_count: int = 1
+    vertex_ai_default_model: str = ""
 
     allow_live_page: bool = True
     allow_try_it: bool = False
@@ -284,11 +299,16 @@ class ServerOptions:
     def _check_ports(self) -> None:
         """Port 0 is a different free one for each."""
         taken: dict[tuple[str, int], str] = {}
-        for name, allowed, address, port in (
-            ("http", self.allow_http, self.http_address, self.http_port),
-            ("grpc", self.allow_grpc, self.grpc_address, self.grpc_port),
-            ("metrics", self.allow_metrics, self.metrics_listen_address, self.metrics_port),
+        safe = _port_range(self.sagemaker_safe_port_range)
+        for name, service, allowed, address, port in (
+            ("http", "HTTP", self.allow_http, self.http_address, self.http_port),
+            ("grpc", "GRPC", self.allow_grpc, self.grpc_address, self.grpc_port),
+            ("metrics", "metrics", self.allow_metrics, self.metrics_listen_address, self.metrics_port),
+            ("sagemaker", "SageMaker", self.allow_sagemaker, GATEWAY_ADDRESS, self.sagemaker_port),
+            ("vertex-ai", "Vertex AI", self.allow_vertex_ai, GATEWAY_ADDRESS, self.vertex_ai_port),
         ):
+            if safe and allowed and self.allow_sagemaker and name != "sagemaker" and address == GATEWAY_ADDRESS:
+                _check_safe(service, port, safe)
             if is_unix_socket(address):
                 self._check_socket(taken, name, address)
                 continue
@@ -306,11 +326,12 @@ class ServerOptions:
             raise InvalidArgumentError(f"--{other}-address and --{name}-address are both {address}: choose two sockets")
 
     def _check_numbers(self) -> None:
-        for name in ("http", "grpc", "metrics"):
+        for name in ("http", "grpc", "metrics", "sagemaker", "vertex_ai"):
             if getattr(self, f"allow_{name}"):  # launch lines give a door that they turn off a port that is none
                 _in_range(f"{name}_port", getattr(self, f"{name}_port"), 0, 65535)
         _in_range("http_max_input_size", self.http_max_input_size, 1, _MAX_BYTES)
-        _in_range("http_thread_count", self.http_thread_count, 1, _MAX_THREADS)
+        for name in ("http_thread_count", "sagemaker_thread_count", "vertex_ai_thread_count"):
+            _in_range(name, getattr(self, name), 1, _MAX_THREADS)
         for name, (least, most) in _WIRE_RANGES.items():
             _in_range(name, getattr(self, name), least, most)
         _in_range("model_load_thread_count", self.model_load_thread_count, 1, _MAX_THREADS)
@@ -327,6 +348,28 @@ class ServerOptions:
 
 def is_unix_socket(address: str) -> bool:
     return address.startswith(UNIX_SOCKETS)
+
+
+def _port_range(text: str) -> tuple[int, int] | None:
+    """(least, most); None for "".
+
+    Raises:
+        InvalidArgumentError: it can't be read.
+    """
+    if not text:
+        return None
+    least, _, most = text.partition("-")
+    if not (least.isdecimal() and most.isdecimal() and int(least) <= int(most) <= 65535):
+        raise InvalidArgumentError(f"--sagemaker-safe-port-range must be two ports as in 8081-9000, got '{text}'")
+    return int(least), int(most)
+
+
+def _check_safe(service: str, port: int, safe: tuple[int, int]) -> None:
+    if not safe[0] <= port <= safe[1]:
+        raise InvalidArgumentError(
+            f"The server cannot listen to {service} requests at port {port}: --sagemaker-safe-port-range allows "
+            f"{safe[0]} to {safe[1]}"
+        )
 
 
 def _one_of(flag: str, value: str, allowed: Sequence[str]) -> None:

@@ -135,7 +135,7 @@ class Server:
             namespacing=options.model_namespacing,
         )
         self.control = RepositoryControl(
-            options.model_control_mode, self._repositories, self._operations, self.lifecycle
+            options.model_control_mode, self._repositories, self._operations, self.lifecycle, self.log
         )
 
     def _loader_parts(self) -> LoaderParts:
@@ -241,6 +241,7 @@ class Server:
             self.regions,
             self.tracer,
             mounts=self._mounts,
+            environment=os.environ,
         )
         self.metrics.custom.watch(FAMILY, lambda samples: doors.publish_load(load_report(samples)))
         doors.open()
@@ -270,6 +271,8 @@ class Server:
         self._loaded = True
         self._publish()
         self._log_tables()
+        if self._doors is not None and (report.complete or not self.options.exit_on_error):
+            self._doors.choose_default_model({each.name for each in self.models.loaded()})
         if self.options.model_control_mode == "poll" and self.options.repository_poll_secs:
             self._start_polling(sources)
         return report
@@ -424,4 +427,5 @@ class Server:
 
 
 def _wants_network(options: ServerOptions) -> bool:
-    return options.allow_http or options.allow_grpc or options.allow_metrics
+    gateways = options.allow_sagemaker or options.allow_vertex_ai
+    return options.allow_http or options.allow_grpc or options.allow_metrics or gateways

@@ -38,7 +38,7 @@ def serve(command: str, arguments: Sequence[str]) -> int:
     if list(arguments) == ["--version"]:
         return _version()
     try:
-        parsed = parse_flags(arguments)
+        parsed = parse_flags(arguments, os.environ)
     except CharoniaError as error:
         return _usage_error(command, str(error))
     from charonia.cli.serve import run_server

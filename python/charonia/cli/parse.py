@@ -1,14 +1,17 @@
 """From a command line to ServerOptions, as getopt_long reads it: `--a=b`, `--a b`, unambiguous beginnings of names."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
 from charonia.cli.backend_settings import idle_settings
+from charonia.cli.environment import options_of_environment
 from charonia.cli.flags import FLAGS, OWN, Effect, Flag
 from charonia.core.errors import InvalidArgumentError, UnsupportedError
 from charonia.options import ServerOptions
+
+NO_ENVIRONMENT: Mapping[str, str] = {}
 
 
 @dataclass(slots=True)
@@ -33,8 +36,8 @@ class _Given:
         return True if any(flag.convert is None for flag in self.flags) else self.values[-1]
 
 
-def parse_flags(arguments: Sequence[str]) -> ParsedFlags:
-    """Read and check a whole command line.
+def parse_flags(arguments: Sequence[str], environment: Mapping[str, str] = NO_ENVIRONMENT) -> ParsedFlags:
+    """Read and check a whole command line; `environment` counts where it says nothing.
 
     Raises:
         InvalidArgumentError: an unknown flag, a bad value, settings that contradict one another.
@@ -51,7 +54,8 @@ def parse_flags(arguments: Sequence[str]) -> ParsedFlags:
             one = given.setdefault(flag.option, _Given())
             one.flags.append(flag)
             one.values.append(value)
-    options = ServerOptions.of(**{name: one.value() for name, one in given.items()})
+    said = {name: one.value() for name, one in given.items()}
+    options = ServerOptions.of(**{**options_of_environment(environment), **said})
     options.check()
     return ParsedFlags(options, [*remarks, *idle_settings(options.backend_config)])
 

@@ -38,6 +38,7 @@ class ConfigOptions:
         override_json: the config of a load request, in place of any file.
         gpus: the indices of the visible GPUs.
         config_dir: where the model's configuration lies; None for the model's folder, as nearly always.
+        renamed: whether the model is served under another name than its folder's, whatever its configuration says.
     """
 
     auto_complete: bool = True
@@ -45,6 +46,7 @@ class ConfigOptions:
     override_json: str | None = None
     gpus: tuple[int, ...] = ()
     config_dir: Path | None = None
+    renamed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,7 @@ def load_config(model_dir: Path, name: str, options: ConfigOptions) -> LoadedCon
     """Read, complete with defaults and check the configuration of the model in `model_dir`. Raises nothing.
 
     Args:
-        name: the model's name, which is its folder's.
+        name: the model's name, which is its folder's, unless `options.renamed`.
     """
     try:
         document, source = _read(model_dir, name, options)
@@ -136,6 +138,8 @@ def _read(model_dir: Path, name: str, options: ConfigOptions) -> tuple[Document,
 
 def _complete(document: Document, source: str, name: str, layout: Layout, options: ConfigOptions) -> LoadedConfig:
     config, places = document.config, document.places
+    if options.renamed:
+        config.name = name
     report, counts = Report(places), [group.count for group in config.instance_group]
     completions, findings = fill_backend(config, name, layout, places)
     completions += normalize(config)

@@ -130,6 +130,20 @@ class ModelControl(Protocol):
         """
         ...
 
+    def add(self, repository: str, folder: str, name: str) -> None:
+        """Add a repository, and serve the model in one of its folders under a name of its own.
+
+        Raises:
+            AlreadyExistsError: the repository is one already, or the name is taken.
+            CharoniaError: as `load`; then the repository is none.
+        """
+        ...
+
+    def remove(self, repository: str, name: str, timeout_s: float) -> bool:
+        """Take such a repository away with all its models, and wait until they have ended. False if the time ran
+        out; they end later then."""
+        ...
+
 
 class LogControl(Protocol):
     """What may be changed of the server's log while it runs; `observe.log.ServerLog` is the real one."""

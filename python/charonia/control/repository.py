@@ -27,6 +27,14 @@ class Repository:
         """Raises as `ModelControl.unload`."""
         self._control.unload(name, dependents)
 
+    def add(self, repository: str, folder: str, name: str) -> None:
+        """Raises as `ModelControl.add`."""
+        self._control.add(repository, folder, name)
+
+    def remove(self, repository: str, name: str, timeout_s: float) -> bool:
+        """As `ModelControl.remove`."""
+        return self._control.remove(repository, name, timeout_s)
+
 
 def no_repository(repository: str) -> None:
     """Raises UnsupportedError when a request picks one of several repositories by name."""

@@ -18,10 +18,13 @@ from charonia.frontend.control.loop import ControlLoop
 from charonia.frontend.control.mounts import MountedApps, Mounts
 from charonia.frontend.control.rpc import ControlRpc
 from charonia.frontend.control.waiting import WaitingCalls
+from charonia.frontend.gateways import SageMakerPaths, VertexAiSettings
 from charonia.frontend.generate.calls import Generate
 from charonia.frontend.generate.request import Limits
 from charonia.frontend.live.app import PREFIX as LIVE
 from charonia.frontend.live.app import LiveApp
+from charonia.frontend.sagemaker import SageMakerApp
+from charonia.frontend.vertex_ai import VertexAiApp
 from charonia.observe.traces.tracer import Tracer
 
 
@@ -45,6 +48,8 @@ def control_loop(
     limits: Limits,
     tracer: Tracer | None = None,
     pages: Pages = Pages(),
+    sagemaker: SageMakerPaths | None = None,
+    vertex_ai: VertexAiSettings | None = None,
 ) -> ControlLoop:
     """The loop over `wire`, not started."""
     waiting = WaitingCalls()
@@ -60,6 +65,10 @@ def control_loop(
         "http": MountedApps(control, {**mounts, **live(try_it=True)} if pages.try_it else mounts),
         "metrics": MountedApps(metrics, live(try_port=try_port)) if pages.live else metrics,
     }
+    if sagemaker is not None:
+        apps["sagemaker"] = SageMakerApp(handlers, sagemaker, http_status, log, waiting)
+    if vertex_ai is not None:
+        apps["vertex-ai"] = VertexAiApp(vertex_ai, control, metrics)
     return ControlLoop(
         wire, AsgiBridge(apps, log), ControlRpc(handlers, log, waiting), log, on_death, waiting, generate
     )

@@ -1,7 +1,8 @@
 """The wire with everything that serves it: listeners, ingress, control plane, and the table for health questions."""
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -12,19 +13,22 @@ from charonia.core.protocols import Bell, OnDeath, Submitter
 from charonia.engine.engine import ModelDirectory
 from charonia.frontend.access_log import open_access_log
 from charonia.frontend.control.mounts import Mounts
+from charonia.frontend.gateways import SageMakerPaths, SageMakerSettings, VertexAiSettings, default_model
 from charonia.frontend.generate.request import Limits
 from charonia.frontend.header_pattern import check_header_pattern
 from charonia.frontend.ingress import Ingress, WireBell
 from charonia.frontend.machine import default_max_connections, default_request_memory
-from charonia.frontend.restrictions import grpc_classes, http_classes
+from charonia.frontend.restrictions import SAGEMAKER_PATHS, grpc_classes, http_classes
 from charonia.frontend.wire_remarks import WireRemarks
 from charonia.memory.regions import Regions
 from charonia.observe.traces.tracer import Tracer
-from charonia.options import ServerOptions, is_unix_socket
+from charonia.options import GATEWAY_ADDRESS, ServerOptions, is_unix_socket
 
 if TYPE_CHECKING:
     from charonia.control.handlers import Handlers
     from charonia.frontend.control.loop import ControlLoop
+
+NO_ENVIRONMENT: Mapping[str, str] = {}
 
 Readiness = Mapping[tuple[str, str], tuple[bool, int, bool]]
 """By (name, version as text, "" for the default): ready, the route of its idle instances, decoupled."""
@@ -46,9 +50,10 @@ class Doors:
         regions: the shared memory that clients have registered.
         tracer: says which calls are traced.
         mounts: prefixes of apps on the HTTP port.
+        environment: has what SageMaker and Vertex AI say there.
 
     Raises:
-        InvalidArgumentError: a pattern of header names can't be read.
+        InvalidArgumentError: a pattern of header names can't be read, or the environment lacks what a door needs.
     """
 
     def __init__(
@@ -63,6 +68,7 @@ class Doors:
         regions: Regions | None = None,
         tracer: Tracer | None = None,
         mounts: Iterable[str] = (),
+        environment: Mapping[str, str] = NO_ENVIRONMENT,
     ) -> None:
         self._options = options
         self._tracer = tracer
@@ -75,6 +81,12 @@ class Doors:
         self._ingress = Ingress(
             self._wire, submitter, directory, on_death, log, regions, tracer, forwards=options.forwards_headers
         )
+        self._sagemaker = (
+            SageMakerPaths(SageMakerSettings.of(environment), partial(self._wire.publish_gateway, "sagemaker"))
+            if options.allow_sagemaker
+            else None
+        )
+        self._vertex_ai = VertexAiSettings.of(environment) if options.allow_vertex_ai else None
         self._remarks = WireRemarks(self._wire, log, on_death) if options.uses_tls else None
         self._control: ControlLoop | None = None
         self._control_starter: threading.Thread | None = None
@@ -92,17 +104,27 @@ class Doors:
         try:
             self._wire.start()
         except OSError as error:
-            flags = "--http-port, --grpc-port and --metrics-port choose others, 0 a free one"
+            flags = "--http-port, --grpc-port, --metrics-port and so on choose others, 0 a free one"
             raise UnavailableError(f"{error}; {flags}") from None
         except ValueError as error:
             raise InvalidArgumentError(str(error)) from None
         self._ingress.start()
+        if self._sagemaker is not None:
+            self._sagemaker.open()
+        if self._vertex_ai is not None:
+            self._wire.publish_gateway("vertex-ai", self._vertex_ai.paths())
         if self._remarks is not None:
             self._remarks.start()
         if self._tracer is not None:
             self._tracer.on_switch(self._wire.stamp)
         if self._access is not None:
             self._access.start(self._wire.take_access, self._log, self._on_death)
+
+    def choose_default_model(self, ready: Collection[str]) -> None:
+        """Once models are loaded, let Vertex AI ask the one that its requests are for. Raises as `default_model`."""
+        if self._vertex_ai is not None:
+            model = default_model(self._options.vertex_ai_default_model, ready)
+            self._wire.publish_gateway("vertex-ai", self._vertex_ai.paths(model))
 
     def serve_control(self, handlers: "Handlers", metrics_text: Callable[[], str], mounts: Mounts) -> None:
         """Answer everything that is no inference; `mounts` have the paths under their prefixes.
@@ -131,6 +153,8 @@ class Doors:
                 limits,
                 self._tracer,
                 Pages(self._options.allow_live_page, self._options.allow_try_it),
+                self._sagemaker,
+                self._vertex_ai,
             )
             self._control.start()
         except BaseException as error:
@@ -156,6 +180,8 @@ class Doors:
         for name, allowed, address, port in (
             ("GRPCInferenceService", options.allow_grpc, options.grpc_address, self._wire.grpc_port),
             ("HTTPService", options.allow_http, options.http_address, self._wire.http_port),
+            ("Sagemaker HTTPService", options.allow_sagemaker, GATEWAY_ADDRESS, self._wire.sagemaker_port),
+            ("Vertex AI HTTPService", options.allow_vertex_ai, GATEWAY_ADDRESS, self._wire.vertex_ai_port),
             ("Metrics Service", options.allow_metrics, options.metrics_listen_address, self._wire.metrics_port),
         ):
             if port is not None or (allowed and is_unix_socket(address)):
@@ -163,8 +189,11 @@ class Doors:
 
     @property
     def ports(self) -> dict[str, int | None]:
-        """The real ports of "http", "grpc" and "metrics"; None for a closed one, and for a Unix socket."""
-        return {"http": self._wire.http_port, "grpc": self._wire.grpc_port, "metrics": self._wire.metrics_port}
+        """The real ports of "http", "grpc" and "metrics"; None for a closed one, and for a Unix socket. Those of
+        "sagemaker" and "vertex-ai" where they are open."""
+        ports = {"http": self._wire.http_port, "grpc": self._wire.grpc_port, "metrics": self._wire.metrics_port}
+        more = {"sagemaker": self._wire.sagemaker_port, "vertex-ai": self._wire.vertex_ai_port}
+        return ports | {name: port for name, port in more.items() if port is not None}
 
     @property
     def unsettled_calls(self) -> int:
@@ -227,7 +256,13 @@ def _wire_options(
         grpc_port=options.grpc_port if options.allow_grpc else None,
         metrics_address=options.metrics_listen_address,
         metrics_port=options.metrics_port if options.allow_metrics else None,
+        sagemaker_address=GATEWAY_ADDRESS,
+        sagemaker_port=options.sagemaker_port if options.allow_sagemaker else None,
+        vertex_ai_address=GATEWAY_ADDRESS,
+        vertex_ai_port=options.vertex_ai_port if options.allow_vertex_ai else None,
         http_threads=options.http_thread_count,
+        sagemaker_threads=options.sagemaker_thread_count,
+        vertex_ai_threads=options.vertex_ai_thread_count,
         reuse_http_port=options.reuse_http_port,
         reuse_grpc_port=options.reuse_grpc_port,
         http_max_input_bytes=options.http_max_input_size,
@@ -256,7 +291,9 @@ def _wire_options(
         http_tls=_tls(options, "http"),
         grpc_tls=_tls(options, "grpc"),
         metrics_tls=_tls(options, "metrics"),
-        http_restrictions=http_classes(options.http_keys(), mounts),
+        http_restrictions=http_classes(
+            options.http_keys(), mounts, SAGEMAKER_PATHS if options.allow_sagemaker else ()
+        ),
         grpc_restrictions=grpc_classes(options.grpc_keys()),
         http_forward_pattern=options.http_header_forward_pattern,
         grpc_forward_pattern=options.grpc_header_forward_pattern,

@@ -46,10 +46,19 @@ _SERVICE = "/inference.GRPCInferenceService/"
 _STANDARD_HEALTH = "/grpc.health.v1.Health/*"
 
 
-def http_classes(keys: Mapping[str, Key], mounts: Iterable[str]) -> PathClasses:
-    """`mounts` are the prefixes of apps on the HTTP port: what they serve asks models, so it belongs to `inference`."""
+SAGEMAKER_PATHS = ("/models", "/models/*")
+"""Where SageMaker loads, lists and unloads models. What its other paths stand for has its category already."""
+
+
+def http_classes(keys: Mapping[str, Key], mounts: Iterable[str], more: Sequence[str] = ()) -> PathClasses:
+    """`mounts` are the prefixes of apps on the HTTP port: what they serve asks models, so it belongs to `inference`;
+    `more` are paths that belong to `model-repository`."""
     apps = tuple(f"{prefix}/**" for prefix in mounts)
-    paths = {**HTTP_PATHS, "inference": (*HTTP_PATHS["inference"], *apps)}
+    paths = {
+        **HTTP_PATHS,
+        "inference": (*HTTP_PATHS["inference"], *apps),
+        "model-repository": (*HTTP_PATHS["model-repository"], *more),
+    }
     return _classes(paths, keys)
 
 

@@ -14,6 +14,7 @@ from charonia.core.cloud_address import CloudAddress, is_cloud_address, parse_cl
 from charonia.core.errors import CharoniaError, InvalidArgumentError
 from charonia.core.log import Log
 from charonia.core.model_id import ModelId
+from charonia.repository.added import Added
 from charonia.repository.files import LOCAL, Entries
 from charonia.repository.remote.credentials import credentials_for
 from charonia.repository.remote.downloads import Downloads
@@ -123,6 +124,7 @@ class AllRepositories:
     def __init__(self, given: Sequence[str], cloud: CloudParts | None = None, *, namespacing: bool = False) -> None:
         self.paths = repository_paths(given)
         self.namespacing = namespacing
+        self._added = Added()
         self._downloads: Downloads | None = None
         self._clouds: dict[str, _CloudRepository] = {}
         written = [each for each in given if is_cloud_address(each)]
@@ -149,7 +151,25 @@ class AllRepositories:
 
     def holders(self, files: Snapshot) -> Holders:
         """All folders that may be models."""
-        return holders_of_models(self.paths, files, namespacing=self.namespacing)
+        added = self._added.names
+        return holders_of_models((*self.paths, *added), files, namespacing=self.namespacing, renamed=added)
+
+    def add(self, path: str, names: Mapping[str, str]) -> None:
+        """One more, in the file system. Raises as `Added.add`.
+
+        Args:
+            names: by folder, what the model in it is served as.
+        """
+        self._added.add(path, names, self.paths)
+
+    def remove(self, path: str) -> None:
+        """One that was added."""
+        self._added.remove(path)
+
+    def folder(self, model: ModelId, repository: str) -> tuple[str, bool]:
+        """The name of a model's folder, and whether the model has another one."""
+        folder = self._added.folder(model.name, repository)
+        return (model.name, False) if folder is None else (folder, True)
 
     def remote(self, model: ModelId | str, repository: str, files: Snapshot) -> RemoteModel | None:
         """What brings a model here; None for a folder in the file system."""

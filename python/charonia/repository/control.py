@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from charonia.core.errors import CharoniaError, InvalidArgumentError, UnavailableError
+from charonia.core.errors import AlreadyExistsError, CharoniaError, InvalidArgumentError, UnavailableError
+from charonia.core.log import Log
 from charonia.core.model_id import ModelId
 from charonia.core.overrides import NO_OVERRIDES, LoadOverrides
 from charonia.core.text import shown
@@ -29,8 +30,10 @@ class RepositoryControl:
         repositories: AllRepositories,
         operations: ModelOperations,
         lifecycle: ModelLifecycle[ModelVersion],
+        log: Log,
     ) -> None:
         self._mode = mode
+        self._log = log
         self._repositories = repositories
         self._operations = operations
         self._lifecycle = lifecycle
@@ -58,6 +61,53 @@ class RepositoryControl:
         for model in of_name(name, dict.fromkeys((*there, *known))):
             take_out = self._operations.unload if model in there else self._operations.forget
             take_out(model, dependents=dependents, within=within)
+
+    def add(self, repository: str, folder: str, name: str) -> None:
+        """As `ModelControl.add`."""
+        self._refuse_unless_explicit("load", name)
+        check_model_name(name)
+        self._repositories.add(repository, {folder: name})
+        model = self._id(name, repository)
+        holders = self._holders(name)
+        if len(holders.get(model, ())) > 1:
+            self._repositories.remove(repository)
+            raise AlreadyExistsError(duplicate_reason(model, holders[model]))
+
+        def look(each: ModelId, served: ModelSource | None) -> ModelSource:
+            return self._source(each, NO_OVERRIDES, served)
+
+        try:
+            self._operations.load([model], look)
+        except BaseException:
+            self._take_away(model, repository)
+            raise
+        self._log.about(model).info(f"model repository '{repository}' is added, with its model '{name}'")
+
+    def remove(self, repository: str, name: str, timeout_s: float) -> bool:
+        """As `ModelControl.remove`."""
+        ended = self._take_away(self._id(name, repository), repository, timeout_s)
+        self._log.info(f"model repository '{repository}' is taken away")
+        return ended
+
+    def _take_away(self, model: ModelId, repository: str, timeout_s: float = 0.0) -> bool:
+        """The model with what only it needs, and whatever else of the repository was loaded."""
+        holders = self._holders(model.name)
+        there = [each for each, where in holders.items() if tuple(where) == (repository,)]
+        leaving = list(dict.fromkeys([model, *there]))
+        self._operations.forget(model, dependents=True)
+        for each in leaving[1:]:
+            self._operations.forget(each)
+        self._repositories.remove(repository)
+        return self._lifecycle.wait_ended(leaving, timeout_s)
+
+    def _holders(self, name: str) -> Holders:
+        try:
+            return self._repositories.holders(self._repositories.look_for(name))
+        except UnavailableError:  # of clouds: what is added lies here
+            return {}
+
+    def _id(self, name: str, repository: str) -> ModelId:
+        return ModelId(name, repository if self._repositories.namespacing else "")
 
     def close(self) -> None:
         """Remove the files of load requests; after all models were stopped."""
@@ -100,10 +150,11 @@ class RepositoryControl:
     def _of_repository(self, model: ModelId, overrides: LoadOverrides, served: ModelSource | None) -> ModelSource:
         files, holders = self._look_for_models(model.name)
         repository = holder_of(model, holders)
-        found = source_at(f"{repository}/{model.name}", repository, overrides.config_json, files=files)
+        folder, renamed = self._repositories.folder(model, repository)
+        found = source_at(f"{repository}/{folder}", repository, overrides.config_json, files=files)
         found = replace(
             found,
-            found=replace(found.found, namespace=model.namespace),
+            found=replace(found.found, name=model.name, namespace=model.namespace, renamed=renamed),
             remote=self._repositories.remote(model, repository, files),
         )
         if served is None or overrides or not found.same_folder(served) or found.fingerprint != served.fingerprint:

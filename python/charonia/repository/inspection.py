@@ -115,7 +115,7 @@ def read_model(model: FoundModel, options: ConfigOptions) -> ModelReading:
     hopeless = model.misplaced or next((each for each in model.warnings if each.place == Place(str(model.path))), None)
     if hopeless is not None:  # no repository, or a folder that can't be read
         return ModelReading(model, _NOTHING, (), (replace(hopeless, severity=Severity.ERROR),))
-    loaded = load_config(model.path, model.name, options)
+    loaded = load_config(model.path, model.name, replace(options, renamed=model.renamed))
     findings = list(_of_config(model, loaded))
     choice = VersionChoice(())
     try:

@@ -7,7 +7,7 @@ tells is in the index already.
 """
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
 from typing import Generic
@@ -194,6 +194,10 @@ class ModelLifecycle(Generic[V]):
         if loads_ended:  # else one of them may still want a thread
             self._loaders.shutdown(wait=False)
         return self._retirement.wait(deadline - monotonic()) and loads_ended and all(stopped)
+
+    def wait_ended(self, names: Collection[ModelId], timeout_s: float) -> bool:
+        """Wait until nothing of these models is on its way out any more. False when the time ran out."""
+        return self._retirement.wait(timeout_s, names)
 
     def settle(self, timeout_s: float) -> bool:
         """Wait until nothing is being loaded or unloaded. False when the time ran out."""

@@ -13,6 +13,10 @@ from charonia.repository.files import LOCAL, Entry, Files
 Holders = Mapping[ModelId, Sequence[str]]
 """By model, the repositories that have its folder; with namespaces always one."""
 
+Renamed = Mapping[str, Mapping[str, str]]
+"""By repository and folder, the name that the model in it is served under."""
+NOT_RENAMED: Renamed = {}
+
 DUPLICATE = "model appears in two or more repositories"
 _MAX_NAME_BYTES = 255
 
@@ -31,12 +35,13 @@ def repository_paths(given: Sequence[str]) -> tuple[str, ...]:
 
 
 def holders_of_models(
-    repositories: Sequence[str], files: Files = LOCAL, *, namespacing: bool = False
+    repositories: Sequence[str], files: Files = LOCAL, *, namespacing: bool = False, renamed: Renamed = NOT_RENAMED
 ) -> dict[ModelId, tuple[str, ...]]:
     """All folders that may be models; nothing looks into them. A repository that can't be read has none."""
     found: dict[ModelId, tuple[str, ...]] = {}
     for repository in repositories:
         for name in _folders(repository, files):
+            name = renamed.get(repository, {}).get(name, name)
             model = ModelId(name, repository if namespacing else "")
             found[model] = (*found.get(model, ()), repository)
     return found

@@ -1,7 +1,7 @@
 """Versions on their way out: no new requests, what was accepted is answered, then they end."""
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from time import monotonic
 from traceback import format_exc
 from typing import Generic
@@ -62,10 +62,14 @@ class Retirement(Generic[V]):
         with self._changed:
             return list(self._waiting)
 
-    def wait(self, timeout_s: float) -> bool:
-        """Wait until there is none left. False when the time ran out."""
+    def wait(self, timeout_s: float, names: Collection[ModelId] | None = None) -> bool:
+        """Wait until there is none left, of these models where they are given. False when the time ran out."""
+
+        def none_left() -> bool:
+            return not any(names is None or name in names for name, _ in self._waiting)
+
         with self._changed:
-            return self._changed.wait_for(lambda: not self._waiting, max(0.0, timeout_s))
+            return self._changed.wait_for(none_left, max(0.0, timeout_s))
 
     def _run(self, name: ModelId, record: VersionRecord[V], users: Sequence[V]) -> None:
         deadline = monotonic() + _PATIENCE_S

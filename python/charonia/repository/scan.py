@@ -23,12 +23,13 @@ class FoundModel:
     """A model folder.
 
     Attributes:
-        name: the folder's name, which is the model's.
+        name: the model's, which is the folder's unless `renamed`.
         path: the model folder, once it is in the file system; repository: what it lies in, as the user wrote it.
         versions: numbers of its version folders, ascending.
         warnings: what in it will not be used, and why.
         misplaced: why it can't be a model: its repository is no repository; None for nearly every one.
         namespace: see `ModelId`.
+        renamed: whether whoever added the repository has given the model a name of its own.
     """
 
     name: str
@@ -38,6 +39,7 @@ class FoundModel:
     warnings: tuple[Finding, ...] = ()
     misplaced: Finding | None = None
     namespace: str = ""
+    renamed: bool = False
 
     @property
     def id(self) -> ModelId:

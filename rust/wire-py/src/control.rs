@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use bytes::Bytes;
-use charonia_wire::control::{Head, HttpCall as WireHttpCall, Listener, Part, RpcCall as WireRpcCall};
+use charonia_wire::control::{Head, HttpCall as WireHttpCall, Part, RpcCall as WireRpcCall};
 use charonia_wire::reply::Failure;
 use charonia_wire::status::Code;
 use http::Version;
@@ -67,10 +67,7 @@ impl HttpCall {
 
     #[getter]
     fn listener(&self) -> &'static str {
-        match self.call.listener {
-            Listener::Http => "http",
-            Listener::Metrics => "metrics",
-        }
+        self.call.listener.name()
     }
 
     #[getter]

@@ -1,10 +1,12 @@
 //! `WireServer`: takes and replies, and the server's life.
 
 use std::io::ErrorKind;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use charonia_wire::control::ControlCall;
 use charonia_wire::courier::Wakes;
+use charonia_wire::gateway::{Alias, Gateway};
 use charonia_wire::inbox::Item;
 use charonia_wire::load::Report;
 use charonia_wire::reply::Reply;
@@ -64,11 +66,32 @@ impl WireServer {
         self.server.ports().metrics
     }
 
+    #[getter]
+    fn sagemaker_port(&self) -> Option<u16> {
+        self.server.ports().sagemaker
+    }
+
+    #[getter]
+    fn vertex_ai_port(&self) -> Option<u16> {
+        self.server.ports().vertex_ai
+    }
+
     #[pyo3(signature = (live, ready, models, asks = false))]
     fn publish(&self, live: bool, ready: bool, models: &Bound<'_, PyMapping>, asks: bool) -> PyResult<()> {
         let items = models.items()?.extract::<Vec<((String, String), (bool, u64, bool))>>()?;
         let entry = |((name, version), (ready, route, decoupled))| (name, version, Entry { ready, route, decoupled });
         self.server.wire.publish(Published::new(live, ready, items.into_iter().map(entry)).asking(asks));
+        Ok(())
+    }
+
+    fn publish_gateway(&self, gateway: &str, paths: &Bound<'_, PyMapping>) -> PyResult<()> {
+        let no_gateway = || PyValueError::new_err(format!("'{gateway}' is no gateway"));
+        let gateway = Gateway::of_name(gateway).ok_or_else(no_gateway)?;
+        let items = paths.items()?.extract::<Vec<(String, (String, Vec<(String, u16)>))>>()?;
+        let alias = |(path, (meant, failures)): (String, (String, _))| {
+            Alias::new(&meant, failures).map(|alias| (path, Arc::new(alias))).map_err(PyValueError::new_err)
+        };
+        self.server.wire.gateways.publish(gateway, items.into_iter().map(alias).collect::<PyResult<_>>()?);
         Ok(())
     }
 

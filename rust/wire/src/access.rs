@@ -17,6 +17,7 @@ use http::{HeaderMap, Request, Version};
 use http_body::{Body, Frame, SizeHint};
 
 use crate::call::ParsedCall;
+use crate::control::Listener;
 use crate::status::Code;
 
 /// Records that wait for the writer: at 50,000 requests a second it may stand still for more than a second.
@@ -50,9 +51,8 @@ impl Format {
 /// Which listener a request came by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Door {
-    Http,
+    Http(Listener),
     Grpc,
-    Metrics,
 }
 
 pub struct Record {
@@ -271,7 +271,7 @@ mod tests {
 
     fn entry_of(log: &Arc<AccessLog>, path: &str) -> Entry {
         let request = Request::builder().method("POST").uri(path).body(()).unwrap();
-        entry(log, Door::Http, None, &request)
+        entry(log, Door::Http(Listener::Http), None, &request)
     }
 
     #[test]

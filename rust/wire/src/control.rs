@@ -16,6 +16,7 @@ use crate::backlog::Backlog;
 use crate::budget::Permit;
 use crate::courier::{Courier, Wakes};
 use crate::forward::Forwarded;
+use crate::gateway::Gateway;
 use crate::grpc::stalled::Outbox;
 use crate::reply::Failure;
 use crate::slot::Slot;
@@ -25,6 +26,17 @@ use crate::status::Code;
 pub enum Listener {
     Http,
     Metrics,
+    Gateway(Gateway),
+}
+
+impl Listener {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Metrics => "metrics",
+            Self::Gateway(gateway) => gateway.name(),
+        }
+    }
 }
 
 /// The head of an HTTP answer.

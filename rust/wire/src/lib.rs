@@ -16,6 +16,7 @@ pub mod courier;
 pub mod datatype;
 pub mod forward;
 pub mod frames;
+pub mod gateway;
 pub mod guarded;
 pub mod heads;
 pub mod in_hand;

@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use crate::access;
 use crate::forward::HeaderPattern;
+use crate::gateway::Gateway;
 use crate::http::compress::Effort;
 use crate::restrict::Restrictions;
 use crate::tls::TlsFiles;
@@ -31,8 +32,12 @@ pub struct Options {
     pub http: Listen,
     pub grpc: Listen,
     pub metrics: Listen,
+    pub sagemaker: Listen,
+    pub vertex_ai: Listen,
     pub http_threads: usize,
     pub grpc_threads: usize,
+    pub sagemaker_threads: usize,
+    pub vertex_ai_threads: usize,
     /// Limit of one HTTP body, after inflating.
     pub http_max_input_bytes: usize,
     pub grpc_max_message_bytes: usize,
@@ -113,6 +118,14 @@ impl Options {
         RequestLimits { max_data_bytes: self.http_max_input_bytes, ..self.request }
     }
 
+    /// Where a gateway listens, and with how many threads.
+    pub fn gateway(&self, gateway: Gateway) -> (&Listen, usize) {
+        match gateway {
+            Gateway::SageMaker => (&self.sagemaker, self.sagemaker_threads),
+            Gateway::VertexAi => (&self.vertex_ai, self.vertex_ai_threads),
+        }
+    }
+
     pub fn read_timeout(&self) -> Duration {
         Duration::from_millis(self.read_timeout_ms)
     }
@@ -128,8 +141,12 @@ impl Default for Options {
             http: Listen::default(),
             grpc: Listen::default(),
             metrics: Listen::default(),
+            sagemaker: Listen::default(),
+            vertex_ai: Listen::default(),
             http_threads: 1,
             grpc_threads: 1,
+            sagemaker_threads: 1,
+            vertex_ai_threads: 1,
             http_max_input_bytes: 64 << 20,
             grpc_max_message_bytes: i32::MAX as usize,
             body_budget_bytes: 4 << 30,

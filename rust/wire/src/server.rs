@@ -10,6 +10,7 @@ use tokio::runtime::{Builder, Runtime};
 use crate::bind::bind;
 use crate::control::Listener;
 use crate::courier::Courier;
+use crate::gateway::Gateway;
 use crate::options::Options;
 use crate::socket::{Bound, Door};
 use crate::tls::{Tls, TlsFiles};
@@ -29,6 +30,8 @@ pub struct Ports {
     pub http: Option<u16>,
     pub grpc: Option<u16>,
     pub metrics: Option<u16>,
+    pub sagemaker: Option<u16>,
+    pub vertex_ai: Option<u16>,
 }
 
 /// The listeners of one server. Nothing is bound before `start`.
@@ -46,8 +49,7 @@ struct Running {
 
 /// What one I/O thread serves.
 enum Work {
-    Http(Bound, Option<Arc<Tls>>),
-    Metrics(Bound, Option<Arc<Tls>>),
+    Http(Listener, Bound, Option<Arc<Tls>>),
     Grpc(Bound, Option<Arc<Tls>>),
 }
 
@@ -67,18 +69,32 @@ impl Server {
         let grpc = bind("GRPC", &options.grpc)?;
         let metrics = bind("Metrics", &options.metrics)?;
         let port = |bound: &[Bound]| bound.first().and_then(Bound::port);
-        let ports = Ports { http: port(&http), grpc: port(&grpc), metrics: port(&metrics) };
+        let bind_gateway = |gateway: Gateway| bind(gateway.service(), options.gateway(gateway).0);
+        let [sagemaker, vertex_ai] = [bind_gateway(Gateway::SageMaker)?, bind_gateway(Gateway::VertexAi)?];
+        let ports = Ports {
+            http: port(&http),
+            grpc: port(&grpc),
+            metrics: port(&metrics),
+            sagemaker: port(&sagemaker),
+            vertex_ai: port(&vertex_ai),
+        };
 
         let mut work = Vec::new();
         for bound in copies(http, options.http_threads)? {
-            let works = bound.into_iter().map(|one| Work::Http(one, http_tls.clone()));
+            let works = bound.into_iter().map(|one| Work::Http(Listener::Http, one, http_tls.clone()));
             work.push(("charonia-http", works.collect::<Vec<_>>()));
         }
         for bound in copies(grpc, options.grpc_threads)? {
             work.push(("charonia-grpc", bound.into_iter().map(|one| Work::Grpc(one, grpc_tls.clone())).collect()));
         }
+        for (gateway, bound) in [(Gateway::SageMaker, sagemaker), (Gateway::VertexAi, vertex_ai)] {
+            for bound in copies(bound, options.gateway(gateway).1)? {
+                let works = bound.into_iter().map(|one| Work::Http(Listener::Gateway(gateway), one, None));
+                work.push(("charonia-http", works.collect()));
+            }
+        }
         if !metrics.is_empty() {
-            let mut metrics = metrics.into_iter().map(|one| Work::Metrics(one, metrics_tls.clone()));
+            let mut metrics = metrics.into_iter().map(|one| Work::Http(Listener::Metrics, one, metrics_tls.clone()));
             // Metrics are rare: they share a thread where there is one.
             match work.first_mut() {
                 Some((_, works)) => works.extend(metrics.by_ref()),
@@ -176,14 +192,9 @@ fn run(runtime: Runtime, works: Vec<Work>, wire: &Arc<Wire>) {
 async fn serve(work: Work, wire: Arc<Wire>, courier: Arc<Courier>) {
     // Registering a fresh socket fails only when the process has no descriptors left.
     match work {
-        Work::Http(bound, tls) => {
+        Work::Http(listener, bound, tls) => {
             if let Ok(door) = Door::open(bound) {
-                http::serve(wire, door, tls, Listener::Http, courier).await;
-            }
-        }
-        Work::Metrics(bound, tls) => {
-            if let Ok(door) = Door::open(bound) {
-                http::serve(wire, door, tls, Listener::Metrics, courier).await;
+                http::serve(wire, door, tls, listener, courier).await;
             }
         }
         Work::Grpc(bound, tls) => {

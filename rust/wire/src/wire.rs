@@ -13,6 +13,7 @@ use crate::connections::Connections;
 use crate::control::ControlInbox;
 use crate::counters::Counters;
 use crate::courier::Wakes;
+use crate::gateway::Gateways;
 use crate::http::pool::Pool;
 use crate::in_hand::Hands;
 use crate::inbox::Inbox;
@@ -51,6 +52,8 @@ pub struct Wire {
     pub hands: Arc<Hands>,
     /// What balancers are told of the server's load.
     pub load: Load,
+    /// What the paths of gateways stand for.
+    pub gateways: Gateways,
     /// For the log.
     pub remarks: Arc<Remarks>,
     pub phase: watch::Sender<Phase>,
@@ -72,6 +75,7 @@ impl Wire {
             hands: Arc::default(),
             table: Table::default(),
             load: Load::default(),
+            gateways: Gateways::default(),
             remarks: Arc::default(),
             phase: watch::Sender::new(Phase::Running),
             stamping: Stamping::default(),

@@ -1,7 +1,7 @@
 """HTTP answers in the protocol's form: JSON bodies, errors as {"error": sentence}, methods checked."""
 
 import traceback
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote_to_bytes
 
@@ -22,14 +22,20 @@ INTERNAL_SERVER_ERROR = 500
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What a handler sees of a request: path parameters, percent-decoded, and the body."""
+    """What a handler sees of a request: path parameters, percent-decoded, the body, and headers as ASGI has them."""
 
     path: Mapping[str, str]
     body: bytes
+    headers: Sequence[tuple[bytes, bytes]] = ()
 
     def __getitem__(self, name: str) -> str:
         """The path parameter, "" when the route does not have it."""
         return self.path.get(name, "")
+
+    def header(self, name: str) -> str:
+        """The first of this name, which is in lower case; "" without one."""
+        wanted = name.encode()
+        return next((value.decode("latin-1") for known, value in self.headers if known == wanted), "")
 
 
 Action = Callable[[Ask], Awaitable[Response]]
@@ -110,7 +116,8 @@ class Endpoint:
             return response
         try:
             body = await _body(receive)
-            return await action(Ask({name: decoded(value) for name, value in parameters.items()}, body))
+            path = {name: decoded(value) for name, value in parameters.items()}
+            return await action(Ask(path, body, scope["headers"]))
         except CharoniaError as error:
             return error_answer(self._status_of(error.code), str(error))
         except Exception as error:

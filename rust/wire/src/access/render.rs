@@ -64,7 +64,7 @@ fn json(record: &Record, out: &mut Vec<u8>) -> std::io::Result<()> {
 
 fn common(record: &Record, out: &mut Vec<u8>) -> std::io::Result<()> {
     let time = Time::of(record.begun);
-    let month = MONTHS[(time.month - 1) as usize % 12];
+    let month = usize::try_from(time.month - 1).ok().and_then(|index| MONTHS.get(index)).unwrap_or(&"");
     let version = match record.version {
         Version::HTTP_10 => "HTTP/1.0",
         Version::HTTP_2 => "HTTP/2.0",
@@ -101,14 +101,26 @@ fn client(record: &Record, with_port: bool) -> String {
 
 fn door(door: Door) -> &'static str {
     match door {
-        Door::Http => "http",
+        Door::Http(listener) => listener.name(),
         Door::Grpc => "grpc",
-        Door::Metrics => "metrics",
     }
 }
 
+/// A JSON string in ASCII: some readers take more characters for the end of a line than JSON does.
 fn string(text: &str, out: &mut Vec<u8>) -> std::io::Result<()> {
-    Ok(serde_json::to_writer(out, cut(text))?)
+    out.push(b'"');
+    for character in cut(text).chars() {
+        match character {
+            ' '..='~' if character != '"' && character != '\\' => out.push(character as u8),
+            _ => {
+                for unit in character.encode_utf16(&mut [0; 2]) {
+                    write!(out, "\\u{unit:04x}")?;
+                }
+            }
+        }
+    }
+    out.push(b'"');
+    Ok(())
 }
 
 /// Printable ASCII but for quotes and backslashes; the bytes of all else in hexadecimal.

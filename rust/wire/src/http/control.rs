@@ -13,12 +13,12 @@ use super::service::Connection;
 use crate::access::Incoming;
 use crate::call::next_key;
 use crate::connections::Whole;
-use crate::control::{answer_channel, ControlCall, Head, HttpCall, Part, PartReceiver};
+use crate::control::{answer_channel, ControlCall, Head, HttpCall, Listener, Part, PartReceiver};
 use crate::in_hand::InHand;
 use crate::status::Code;
 
-/// The answer of a control handler. It learns that the client has gone when the answer's body is dropped.
-pub async fn control(connection: &Connection, mut head: Parts, body: Incoming) -> Answer {
+/// The answer of a control handler, which finds the call at `listener`. It learns that the client has gone when the answer's body is dropped.
+pub async fn control(connection: &Connection, listener: Listener, mut head: Parts, body: Incoming) -> Answer {
     let begun_ns = connection.wire.stamping.now();
     let (bytes, permit) = match body::read(&connection.wire, &head.headers, body, None).await {
         Ok(read) => read,
@@ -37,7 +37,7 @@ pub async fn control(connection: &Connection, mut head: Parts, body: Incoming) -
         key,
         begun_ns,
         arrival_ns,
-        listener: connection.listener,
+        listener,
         path: head.uri.path().to_owned(),
         query: head.uri.query().unwrap_or_default().to_owned(),
         method: head.method,

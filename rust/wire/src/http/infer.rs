@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::CONTENT_ENCODING;
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Response};
 
@@ -15,6 +15,7 @@ use super::route::Target;
 use super::service::Connection;
 use crate::access::Incoming;
 use crate::call::{Arrival, Call, ParsedCall, Protocol};
+use crate::gateway::{Alias, Gateway};
 use crate::options::RequestLimits;
 use crate::slot::{Reader, Slot};
 use crate::status::Code;
@@ -27,18 +28,49 @@ pub const HEADER_LENGTH: HeaderName = HeaderName::from_static("inference-header-
 
 const OCTETS: HeaderValue = HeaderValue::from_static("application/octet-stream");
 
+/// The gateway that a request came through, and what its path stood for.
+pub struct Gated {
+    pub gateway: Gateway,
+    pub alias: Arc<Alias>,
+}
+
+impl Gated {
+    fn json_length(&self, headers: &HeaderMap) -> Result<Option<usize>, Answer> {
+        self.gateway.json_length(headers).map_err(|message| answer::error(Code::INVALID_ARGUMENT, &message))
+    }
+
+    fn answer_type(&self, json_length: usize) -> Option<HeaderValue> {
+        HeaderValue::try_from(self.gateway.answer_type(json_length)?).ok()
+    }
+}
+
 /// The answer to an inference request, whatever comes of it. Dropping the future cancels the call.
-pub async fn infer(connection: &Connection, target: Target, head: Parts, body: Incoming) -> Answer {
-    match submit(connection, target, head, body).await {
+pub async fn infer(
+    connection: &Connection,
+    target: Target,
+    head: Parts,
+    body: Incoming,
+    gated: Option<Gated>,
+) -> Answer {
+    match submit(connection, target, head, body, gated).await {
         Ok(answer) | Err(answer) => answer,
     }
 }
 
-async fn submit(connection: &Connection, target: Target, head: Parts, body: Incoming) -> Result<Answer, Answer> {
+async fn submit(
+    connection: &Connection,
+    target: Target,
+    head: Parts,
+    body: Incoming,
+    gated: Option<Gated>,
+) -> Result<Answer, Answer> {
     let wire = &connection.wire;
     let begun_ns = wire.stamping.now();
     let seen = body.seen();
-    let json_length = json_length(&head.headers)?;
+    let json_length = match &gated {
+        None => json_length(&head.headers)?,
+        Some(gated) => gated.json_length(&head.headers)?,
+    };
     let (bytes, mut permit) = body::read(wire, &head.headers, body, json_length).await?;
     let _in_hand = connection.in_hand();
     // What a slow client takes to send its body is not the server's time.
@@ -52,7 +84,7 @@ async fn submit(connection: &Connection, target: Target, head: Parts, body: Inco
     if let Some(seen) = seen {
         seen.names(&parsed);
     }
-    let accepted = compress::accepted(&head.headers);
+    let accepted = compress::accepted(&head.headers).filter(|_| gated.is_none());
     parsed.forwarded = connection.forwarded(&head);
 
     let slot = Arc::new(Slot::default());
@@ -65,7 +97,7 @@ async fn submit(connection: &Connection, target: Target, head: Parts, body: Inco
     wire.submit(call);
     let encoded = reader.wait_awake(|| wire.is_nearly_idle()).await;
     let sending = guard.0.sending();
-    let answer = respond(encoded, accepted).await;
+    let answer = respond(encoded, accepted, gated.as_ref()).await;
     Ok(answer::watched(answer, sending.map(Witness::Sending)))
 }
 
@@ -96,8 +128,8 @@ async fn decode(
     let json_length = json_length.unwrap_or(total);
     if json_length > total {
         let message = format!(
-            "Inference-Header-Content-Length of the request to model '{}' is {json_length}, but its body has only \
-             {total} bytes",
+            "the JSON of the request to model '{}' is said to have {json_length} bytes, but its body has only {total} \
+             (Inference-Header-Content-Length, or json-header-size of the content type)",
             target.model
         );
         return Err(answer::error(Code::INVALID_ARGUMENT, &message));
@@ -106,12 +138,13 @@ async fn decode(
     Ok(offload(json_length, work).await)
 }
 
-async fn respond(encoded: Encoded, accepted: Option<Coding>) -> Answer {
+async fn respond(encoded: Encoded, accepted: Option<Coding>, gated: Option<&Gated>) -> Answer {
     let Encoded { failure, json_length, mut pieces } = encoded;
     if let Some(code) = failure {
-        let mut answer = answer::empty(answer::status_of(code));
+        let status = gated.and_then(|gated| gated.alias.status(&pieces));
+        let mut answer = answer::empty(status.unwrap_or_else(|| answer::status_of(code)));
         *answer.body_mut() = whole(pieces);
-        answer.headers_mut().insert(http::header::CONTENT_TYPE, answer::JSON);
+        answer.headers_mut().insert(CONTENT_TYPE, answer::JSON);
         return answer;
     }
     if let Some(coding) = accepted {
@@ -119,10 +152,14 @@ async fn respond(encoded: Encoded, accepted: Option<Coding>) -> Answer {
     }
     let mut answer = Response::new(whole(pieces));
     let headers = answer.headers_mut();
-    headers.insert(http::header::CONTENT_TYPE, if json_length.is_some() { OCTETS } else { answer::JSON });
-    if let Some(length) = json_length {
-        headers.insert(HEADER_LENGTH, HeaderValue::from(length));
-    }
+    match (json_length, json_length.and_then(|length| gated?.answer_type(length))) {
+        (None, _) => headers.insert(CONTENT_TYPE, answer::JSON),
+        (_, Some(told)) => headers.insert(CONTENT_TYPE, told),
+        (Some(length), None) => {
+            headers.insert(HEADER_LENGTH, HeaderValue::from(length));
+            headers.insert(CONTENT_TYPE, OCTETS)
+        }
+    };
     if let Some(coding) = accepted {
         headers.insert(CONTENT_ENCODING, HeaderValue::from_static(coding.name()));
     }

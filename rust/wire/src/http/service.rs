@@ -13,6 +13,7 @@ use http::request::Parts;
 use http::{HeaderValue, Method, Request, StatusCode, Version};
 
 use super::answer::{self, shown, Answer};
+use super::infer::Gated;
 use super::route::{route, Route};
 use super::{body, control, health, infer};
 use crate::access::{self, Door, Entry, Incoming};
@@ -45,13 +46,6 @@ pub struct Connection {
 }
 
 impl Connection {
-    fn door(&self) -> Door {
-        match self.listener {
-            Listener::Http => Door::Http,
-            Listener::Metrics => Door::Metrics,
-        }
-    }
-
     /// The head of the request that is handed over now, as it was sent.
     fn raw_head(&self, version: Version) -> Option<RawHead> {
         let heads = self.heads.as_ref().filter(|_| version < Version::HTTP_2)?;
@@ -83,7 +77,7 @@ pub fn serve(
     }
     async move {
         let (entry, request) =
-            access::begin(connection.wire.access.as_ref(), connection.door(), connection.client, request);
+            access::begin(connection.wire.access.as_ref(), Door::Http(connection.listener), connection.client, request);
         let answer = answer(&connection, request).await;
         drop(unanswered);
         Ok(recorded(answer, entry))
@@ -119,32 +113,57 @@ async fn answer(connection: &Connection, request: Request<Incoming>) -> Answer {
 }
 
 async fn dispatch(connection: &Connection, request: Request<Incoming>) -> Answer {
-    let (head, body) = request.into_parts();
+    let (mut head, body) = request.into_parts();
     if let Some(refusal) = too_long_a_head(&head, connection.wire.options.max_header_bytes) {
         return refusal;
     }
-    if connection.listener == Listener::Metrics {
-        return control::control(connection, head, body).await;
+    let mut listener = connection.listener;
+    let gated = gated(connection, &head);
+    if let Some(gated) = &gated {
+        head.uri = gated.alias.uri.clone();
+        listener = Listener::Http;
     }
-    if let Some(header) = connection.wire.options.http_restrictions.missing(head.uri.path(), &head.headers) {
+    if listener == Listener::Metrics {
+        return control::control(connection, listener, head, body).await;
+    }
+    let redirect = match listener {
+        Listener::Gateway(gateway) => gateway.redirect(&head.headers),
+        _ => None,
+    };
+    let path = redirect.as_deref().unwrap_or(head.uri.path());
+    if let Some(header) = connection.wire.options.http_restrictions.missing(path, &head.headers) {
         // Clients match on this phrase.
         let message = format!("This API is restricted, expecting header '{header}'");
         let refusal = answer::error_with(StatusCode::FORBIDDEN, &message);
         return body::refuse(&connection.wire, &head.headers, body, refusal).await;
     }
+    if listener != Listener::Http {
+        return control::control(connection, listener, head, body).await;
+    }
     let table = &connection.wire.table;
     match route(head.uri.path()) {
-        Route::Infer(target) if head.method == Method::POST => infer::infer(connection, target, head, body).await,
+        Route::Infer(target) if head.method == Method::POST => {
+            infer::infer(connection, target, head, body, gated).await
+        }
         Route::Infer(_) => answer::not_allowed("POST"),
-        Route::Control => control::control(connection, head, body).await,
+        Route::Control => control::control(connection, listener, head, body).await,
         Route::NotFound => answer::not_found(&no_such(head.method.as_str(), head.uri.path())),
         Route::NoVersion(text) => answer::not_found(&no_version(&text)),
         _ if head.method != Method::GET && head.method != Method::HEAD => answer::not_allowed("GET, HEAD"),
-        Route::Ready | Route::ModelReady(_) if table.read().asks => control::control(connection, head, body).await,
+        Route::Ready | Route::ModelReady(_) if table.read().asks => {
+            control::control(connection, listener, head, body).await
+        }
         Route::Live => health::yes_or_no(table.read().live),
         Route::Ready => health::yes_or_no(table.read().ready),
         Route::ModelReady(target) => health::model_ready(&table.read(), &target),
     }
+}
+
+/// How a request came, where that is through a gateway and by a path that stands for another.
+fn gated(connection: &Connection, head: &Parts) -> Option<Gated> {
+    let Listener::Gateway(gateway) = connection.listener else { return None };
+    let alias = connection.wire.gateways.alias(gateway, head)?;
+    Some(Gated { gateway, alias })
 }
 
 fn no_such(method: &str, path: &str) -> String {

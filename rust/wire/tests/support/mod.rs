@@ -118,7 +118,11 @@ impl Answer {
 
 impl Client {
     pub fn new(server: &Server) -> Self {
-        let stream = TcpStream::connect(("127.0.0.1", server.ports().http.unwrap())).unwrap();
+        Self::at(server.ports().http.unwrap())
+    }
+
+    pub fn at(port: u16) -> Self {
+        let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         Self { stream: BufReader::new(stream) }
     }
