@@ -5,9 +5,10 @@ its turn, and forms its batch once it has it, so that the batch can grow meanwhi
 ready for the next batch, and asks again at once if there is work, so that the order among those that wait is right.
 
 The order is that of Triton's rate limiter: fewest executions first, each counted with the instance's priority. Three
-things differ. An instance that comes out of idleness begins level with those that it competes with, as many executions
-as it has missed. Those behind one that must wait go first where they need nothing that it waits for. And requests of
-models that wait for the answer, while they hold resources themselves, go before all others: else nobody might ever go.
+things differ. An instance that comes out of idleness catches up with at most two executions of those that it competes
+with, however many it has missed. Those behind one that must wait go first where they need nothing that it waits for.
+And requests of models that wait for the answer, while they hold resources themselves, go before all others: else nobody
+might ever go.
 """
 
 import threading
@@ -19,6 +20,9 @@ from charonia.core.log import Log, SilentLog
 from charonia.core.request import InferRequest
 from charonia.scheduling.rate_circles import Circles, line_of
 from charonia.scheduling.rate_share import GLOBAL, Amounts, Key, Share, ShareGroup, Turn
+
+# How many executions of another one an instance may catch up with after it was idle.
+_CREDIT = 2
 
 
 class RateLimiter:
@@ -163,15 +167,19 @@ class RateLimiter:
             self._used[key] -= count
 
     def _level(self, share: Share) -> None:
-        """Out of idleness: nothing is owed to it for that time, and it owes no more than one execution."""
+        """Out of idleness: little is owed to it for that time, and it owes no more than one execution."""
         others = [
-            other.spent
+            (
+                other.spent - other.priority if other.holds else other.spent,
+                other.priority,
+            )  # before what it executes now
             for other in self._shares.values()
             if other is not share and other.turn is not Turn.IDLE and not other.needs.keys().isdisjoint(share.needs)
         ]
         if others:
-            least = min(others)
-            share.spent = min(max(share.spent, least), least + share.priority)
+            least = min(spent - _CREDIT * priority for spent, priority in others)
+            most = min(spent for spent, _ in others) + share.priority
+            share.spent = min(max(share.spent, least), most)
 
     def _allocate(self) -> None:
         """Give turns, in order, to those that ask and whose resources are free."""

@@ -16,6 +16,11 @@ Key = tuple[int, str]
 Amounts = Mapping[Key, int]
 
 
+# Executions that an instance is taken to have had when it is made. Triton 2.51 begins so: of two new instances with
+# priorities 1 and 2 that both have work, the first one executes twice before the other one does.
+_AT_FIRST = 2
+
+
 class Turn(Enum):
     """How far an instance is."""
 
@@ -94,7 +99,7 @@ class Share:
         self.requests: Sequence[InferRequest] = ()
         self.overlaps = False
         self.turn = Turn.IDLE
-        self.spent = 0
+        self.spent = _AT_FIRST * rate.priority
         self.is_urgent = False
         self.calls: list[tuple[InferRequest, ShareGroup]] = []
         self.changed = threading.Event()

