@@ -53,7 +53,7 @@ def flags() -> Mapping[str, str]:
     """By flag, the status that its effect asks for; "" where two would fit."""
     from charonia.cli.flags import FLAGS, Effect
 
-    statuses = {Effect.WORKS: "", Effect.NO_EFFECT: "no effect", Effect.LATER: "not yet"}
+    statuses = {Effect.WORKS: "", Effect.NO_EFFECT: "no effect"}
     return {f"--{name}": statuses[flag.effect] for name, flag in FLAGS.items()}
 
 

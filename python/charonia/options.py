@@ -11,7 +11,7 @@ from charonia.cache.settings import parse_cache_config
 from charonia.config.host_policies import host_policies
 from charonia.config.rate_limits import given_resources
 from charonia.core.cloud_address import is_cloud_address, parse_cloud_address
-from charonia.core.errors import InvalidArgumentError, UnsupportedError
+from charonia.core.errors import InvalidArgumentError
 from charonia.core.restrictions import GRPC_PREFIX, Key, read_restrictions
 from charonia.core.tls import TlsFiles, tls_files
 from charonia.observe.metrics_config import parse_metrics_config
@@ -224,7 +224,6 @@ class ServerOptions:
 
         Raises:
             InvalidArgumentError: what is wrong, by the flag's name.
-            UnsupportedError: right, but not in this version.
         """
         if not all(self.model_repository) or not self.model_repository:
             raise InvalidArgumentError("--model-repository must be specified: the folder that holds the models")

@@ -6,11 +6,9 @@ import sys
 
 import pytest
 
-from tests.unit.cli.launch_lines import LATER
-
 BODY = {"inputs": [{"name": "INPUT0", "datatype": "FP32", "shape": [1, 2], "data": [1.5, 2.5]}]}
 
-# Everything that a line may say and that asks for nothing that comes later; ports and repository aside.
+# Everything that a line may say, ports and repository aside.
 LONG_LINE = """
     --id=a=b,c --exit-timeout-secs 45 --log-verbose 0 --log-info True --log-warning=ON --log-error 1
     --log-format=ISO8601 --exit-on-error=False --strict-model-config=false --strict-readiness off
@@ -57,7 +55,6 @@ def test_a_line_with_every_flag_starts_and_serves(serve, repository):
     ("flags", "sentence"),
     [
         (("--model-repository=/m", "--http_port=1"), "unrecognized option '--http_port'; did you mean --http-port?"),
-        (tuple(LATER["a cache"][0].split()), "--cache-config comes with a later version"),
         (("--model-repository=/m", "--allow-http"), "--allow-http requires a value: --allow-http=true|false"),
     ],
 )

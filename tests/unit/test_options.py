@@ -5,7 +5,7 @@ import pytest
 from charonia.cli.flags import FLAGS, GROUPS, Effect
 from charonia.cli.parse import parse_flags
 from charonia.cli.usage import usage
-from charonia.core.errors import InvalidArgumentError, UnsupportedError
+from charonia.core.errors import InvalidArgumentError
 from charonia.options import ServerOptions
 
 REPOSITORY = "--model-repository=/models"
@@ -179,22 +179,13 @@ def test_urls_that_are_no_repository_are_refused() -> None:
 
 @pytest.mark.parametrize(
     "flag",
-    ["--grpc-use-ssl=true"],
-)
-def test_flags_of_later_versions_refuse_the_start(flag: str) -> None:
-    with pytest.raises(UnsupportedError, match="later version"):
-        parse_flags([REPOSITORY, flag])
-
-
-@pytest.mark.parametrize(
-    "flag",
     [
         "--rate-limit=OFF",
         "--grpc-use-ssl=false",
         "--allow-client-shm=0",
     ],
 )
-def test_unless_they_ask_for_nothing(flag: str) -> None:
+def test_flags_that_ask_for_nothing(flag: str) -> None:
     assert parse_flags([REPOSITORY, flag]).options.model_repository == ("/models",)
 
 

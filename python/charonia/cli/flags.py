@@ -33,13 +33,11 @@ class Effect(Enum):
     """What a flag does here.
 
     WORKS: as documented. NO_EFFECT: accepted, so that start scripts go on working; one log line says that there is
-    nothing to set. LATER: refuses the start, unless the value given asks for nothing (`Flag.inert`), because serving
-    without it would be something else than what was asked for.
+    nothing to set.
     """
 
     WORKS = "works"
     NO_EFFECT = "no effect"
-    LATER = "later"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +49,6 @@ class Flag:
         value_name: how the help shows the value.
         option: the field of ServerOptions that it sets, "" for none.
         collect: for a flag that may be repeated: from all values, in order, to the option's value.
-        inert: for LATER: the texts (lower case; `*` for anything) that ask for nothing.
         instead: for deprecated flags: what to use.
     """
 
@@ -62,7 +59,6 @@ class Flag:
     option: str = ""
     effect: Effect = Effect.WORKS
     collect: Callable[[list[Any]], Any] | None = None
-    inert: tuple[str, ...] = ()
     instead: str = ""
 
 
@@ -76,7 +72,6 @@ _KINDS: dict[Convert, str] = {
     verbosity: "N",
     setting: "[NAME,]KEY=VALUE",
 }
-_OFF = ("false", "off", "0")
 
 
 def _works(name: str, convert: Convert, help: str, value_name: str = "", option: str = "") -> Flag:
@@ -85,10 +80,6 @@ def _works(name: str, convert: Convert, help: str, value_name: str = "", option:
 
 def _no_effect(name: str, convert: Convert, help: str, instead: str = "") -> Flag:
     return Flag(name, help, convert, _KINDS[convert], effect=Effect.NO_EFFECT, instead=instead)
-
-
-def _later(name: str, help: str, inert: tuple[str, ...] = (), instead: str = "") -> Flag:
-    return Flag(name, help, text, "VALUE", effect=Effect.LATER, inert=inert, instead=instead)
 
 
 def _trace(name: str, setting: str, help: str, value_name: str) -> Flag:

@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from typing import Any
 
 from charonia.cli.backend_settings import idle_settings
 from charonia.cli.environment import options_of_environment
 from charonia.cli.flags import FLAGS, OWN, Effect, Flag
-from charonia.core.errors import InvalidArgumentError, UnsupportedError
+from charonia.core.errors import InvalidArgumentError
 from charonia.options import ServerOptions
 
 NO_ENVIRONMENT: Mapping[str, str] = {}
@@ -41,14 +40,11 @@ def parse_flags(arguments: Sequence[str], environment: Mapping[str, str] = NO_EN
 
     Raises:
         InvalidArgumentError: an unknown flag, a bad value, settings that contradict one another.
-        UnsupportedError: a flag of Triton's that this version can't follow yet.
     """
     given: dict[str, _Given] = {}
     remarks: dict[str, None] = {}
     for flag, raw in _pairs(arguments):
         value = _value(flag, raw)
-        if flag.effect is Effect.LATER:
-            _refuse_unless_inert(flag, raw or "")
         remarks.update(dict.fromkeys(_remarks(flag)))
         if flag.option:
             one = given.setdefault(flag.option, _Given())
@@ -128,13 +124,3 @@ def _value(flag: Flag, raw: str | None) -> Any:
         return flag.convert(raw)
     except InvalidArgumentError as error:
         raise InvalidArgumentError(f"--{flag.name}: {error}") from None
-
-
-def _refuse_unless_inert(flag: Flag, raw: str) -> None:
-    if any(fnmatchcase(raw.lower(), nothing) for nothing in flag.inert):
-        return
-    what = flag.help.rstrip(".")
-    without = f"leave it out, or say --{flag.name}={flag.inert[0]}," if flag.inert else "leave it out"
-    raise UnsupportedError(
-        f"--{flag.name} comes with a later version of Charonia ({what}); {without} to serve without it"
-    )

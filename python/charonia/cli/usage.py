@@ -6,7 +6,6 @@ _NAME_WIDTH = 46
 _NOTES = {
     Effect.WORKS: "",
     Effect.NO_EFFECT: " [accepted, no effect]",
-    Effect.LATER: " [comes with a later version]",
 }
 
 

@@ -167,34 +167,26 @@ STARTS: dict[str, str] = {
         "--model-repository=/models --model-control-mode=explicit --load-model=identity_fp32 --log-verbose=1"
     ),
     "all at the start, then by request": "--model-repository=/models --model-control-mode=explicit --load-model=*",
-}
-
-# These need what comes later; the start stops with a sentence that begins with the flag.
-LATER: dict[str, tuple[str, str]] = {
     "SageMaker": (
         "--allow-sagemaker=true --allow-http=false --model-control-mode=explicit --model-repository=/opt/ml/model "
         "--model-namespacing=true --sagemaker-port=8080 --allow-grpc=false --allow-metrics=false --log-verbose=true "
-        "--backend-config=python,shm-default-byte-size=16777216 --backend-config=python,shm-growth-byte-size=1048576",
-        "--allow-sagemaker",
+        "--backend-config=python,shm-default-byte-size=16777216 --backend-config=python,shm-growth-byte-size=1048576"
     ),
-    "Vertex AI": (
-        "--model-control-mode=poll --repository-poll-secs=60 --allow-http=true --allow-vertex-ai=True",
-        "--allow-vertex-ai",
+    "Vertex AI with a folder of its own": (
+        "--model-repository=/models --model-control-mode=poll --repository-poll-secs=60 --allow-http=true "
+        "--allow-vertex-ai=True"
     ),
     "shared memory": (
-        "--model-repository=/models --allow-client-shm=true --http-port=8000 --grpc-port=8001 --metrics-port=8002",
-        "--allow-client-shm",
+        "--model-repository=/models --allow-client-shm=true --http-port=8000 --grpc-port=8001 --metrics-port=8002"
     ),
     "TLS both ways": (
         "--model-repository=/models --model-control-mode=explicit --load-model=identity_fp32 --grpc-use-ssl=1 "
         "--grpc-use-ssl-mutual=1 --grpc-server-cert=/certs/server.pem --grpc-server-key=/certs/server.key "
-        "--grpc-root-cert=/certs/ca.pem --log-verbose=1",
-        "--grpc-use-ssl",
+        "--grpc-root-cert=/certs/ca.pem --log-verbose=1"
     ),
     "a guarded repository": (
         "--model-repository=/models --exit-on-error=true --http-restricted-api=model-repository:access-key=admin "
-        "--model-control-mode=explicit --load-model=resnet50_res512_all",
-        "--http-restricted-api",
+        "--model-control-mode=explicit --load-model=resnet50_res512_all"
     ),
 }
 

@@ -6,8 +6,8 @@ import pytest
 
 from charonia.cli.flags import FLAGS, Effect
 from charonia.cli.parse import find_flag, parse_flags
-from charonia.core.errors import InvalidArgumentError, UnsupportedError
-from tests.unit.cli.launch_lines import LATER, REFUSED, STARTS
+from charonia.core.errors import InvalidArgumentError
+from tests.unit.cli.launch_lines import REFUSED, STARTS
 
 
 @pytest.mark.parametrize("line", STARTS.values(), ids=STARTS.keys())
@@ -16,13 +16,6 @@ def test_it_starts_a_server(line):
     idle = [flag for flag in _flags_of(line) if FLAGS[flag].effect is Effect.NO_EFFECT]
     assert [flag for flag in idle if not any(f"--{flag} " in remark for remark in parsed.remarks)] == []
     assert len(parsed.remarks) == len(set(parsed.remarks))
-
-
-@pytest.mark.parametrize(("line", "flag"), LATER.values(), ids=LATER.keys())
-def test_it_needs_what_comes_later(line, flag):
-    with pytest.raises(UnsupportedError, match="later version") as refusal:
-        parse_flags(shlex.split(line))
-    assert str(refusal.value).startswith(flag)
 
 
 @pytest.mark.parametrize(("line", "sentence"), REFUSED.values(), ids=REFUSED.keys())
