@@ -36,11 +36,12 @@ class Fact:
 
 @dataclass(frozen=True)
 class Subject:
-    """One file: its server and its rows, in order."""
+    """One file: its server and its rows, in order. `segments` of shared memory by name, with their sizes in bytes."""
 
     name: str
     models: list[str]
     options: dict[str, Any]
+    segments: dict[str, int]
     facts: list[Fact]
 
 
@@ -51,7 +52,8 @@ def read(path: Path) -> Subject:
     document = tomllib.loads(path.read_text("utf-8"))
     server = document.get("server", {})
     facts = [_fact(path.stem, number, row) for number, row in enumerate(document["fact"], 1)]
-    return Subject(path.stem, server.get("models", ["models"]), server.get("options", {}), facts)
+    settings = (server.get("options", {}), server.get("segments", {}))
+    return Subject(path.stem, server.get("models", ["models"]), *settings, facts)
 
 
 def _fact(subject: str, number: int, row: dict[str, Any]) -> Fact:

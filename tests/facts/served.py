@@ -1,6 +1,8 @@
 """A server over a copy of a subject's models, to which all its rows are sent in order."""
 
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from charonia.api import Server
@@ -20,8 +22,24 @@ def replay(subject: Subject, folder: Path) -> list[Answer]:
         for model in filter(Path.is_dir, (HERE / models).iterdir()):
             lay_out(model, repository / model.name)
     options = {"backend_config": _INLINE, **subject.options}
-    with Server(repository, http_port=0, grpc_port=0, metrics_port=0, **options) as server:
+    with (
+        segments(subject.segments),
+        Server(repository, http_port=0, grpc_port=0, metrics_port=0, **options) as server,
+    ):
         return answers(subject.facts, repository, dict(server.ports))
+
+
+@contextmanager
+def segments(sizes: dict[str, int]) -> Iterator[None]:
+    """Segments of shared memory, filled with zeros, while the block runs."""
+    paths = {Path("/dev/shm", name): size for name, size in sizes.items()}
+    try:
+        for path, size in paths.items():
+            path.write_bytes(bytes(size))
+        yield
+    finally:
+        for path in paths:
+            path.unlink(missing_ok=True)
 
 
 def answers(facts: list[Fact], repository: Path, ports: dict[str, int]) -> list[Answer]:
