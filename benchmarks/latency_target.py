@@ -36,7 +36,7 @@ from tests.models.repository import write_config, write_python_model
 
 TARGET_MS = 40.0
 PERCENTILE = 95
-FIXED_MS = (0, 2, 5, 10, 15, 20, 30)
+FIXED_MS = (0, 2, 5, 10, 15, 20, 25, 30)
 CLIENTS = 48
 LOWEST_PER_S, HIGHEST_PER_S, STEPS = 400.0, 4000.0, 6
 # Not measured: until then the target's delay has been chosen.

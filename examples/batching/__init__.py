@@ -1,0 +1,1 @@
+"""A repository whose model says itself which requests may share a batch."""
