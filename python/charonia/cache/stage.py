@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from charonia.backends.batch import send_by_channel
-from charonia.cache.keys import own_inputs, request_key
+from charonia.cache.keys import KeyMaker, own_inputs
 from charonia.cache.response import CachedResponse, kept_of
 from charonia.cache.store import LocalStore, RemoteStore, Store
 from charonia.core.clock import Clock
@@ -53,6 +53,9 @@ class CacheStage:
         log: Log,
     ) -> None:
         self._store = store
+        # Asked once: to ask whether something is of a protocol takes as long as all the rest of a hit.
+        self._lookup = store.lookup if isinstance(store, LocalStore) else None
+        self._begin_lookup = store.begin_lookup if isinstance(store, RemoteStore) else None
         self._identity = identity
         self._enqueue = enqueue
         self._on_refused = on_refused
@@ -60,13 +63,14 @@ class CacheStage:
         self._clock = clock
         self._errands = errands
         self._log = log
+        self._keys = KeyMaker()
         self._missed: dict[InferRequest, _Miss] = {}
         self._told_too_large = False
 
     @property
     def is_local(self) -> bool:
         """Whether it knows at once what there is."""
-        return isinstance(self._store, LocalStore)
+        return self._lookup is not None
 
     def enter(self, request: InferRequest) -> None:
         """Answer a checked request, or queue it; maybe later, on a thread of the store.
@@ -82,24 +86,22 @@ class CacheStage:
         key = self._key(request, identity)
         if identity is None or key is None:
             self._enqueue(request)
-        elif isinstance(self._store, RemoteStore):
+        elif self._lookup is not None:
+            self._decide(request, identity, key, start_ns, self._lookup(key))
+        elif self._begin_lookup is not None:
             request.queue_start_ns = start_ns  # it is accepted, as far as its client can see
-            self._store.begin_lookup(key, lambda found: self._found(request, identity, key, start_ns, found))
-        else:
-            assert isinstance(self._store, LocalStore)
-            self._decide(request, identity, key, start_ns, self._store.lookup(key))
+            self._begin_lookup(key, lambda found: self._found(request, identity, key, start_ns, found))
 
     def expect_missing(self, requests: Sequence[InferRequest]) -> list[InferRequest]:
         """Of checked requests, those that are to be queued, all at once; the others are answered. Local stores only."""
-        store = self._store
-        assert isinstance(store, LocalStore)
+        assert self._lookup is not None
         missing: list[InferRequest] = []
         for request in requests:
             start_ns = self._clock.now_ns()
             identity = self._identity()
             key = None if request.cancelled else self._key(request, identity)
             if identity is not None and key is not None:
-                found = store.lookup(key)
+                found = self._lookup(key)
                 if found is not None:
                     self._answer(request, found, start_ns)
                     continue
@@ -111,7 +113,7 @@ class CacheStage:
         if identity is None:
             return None
         own_inputs(request)
-        return request_key(identity, request)
+        return self._keys.key(identity, request)
 
     def _decide(
         self, request: InferRequest, identity: bytes, key: bytes, start_ns: int, found: CachedResponse | None

@@ -4,10 +4,19 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from charonia.cache.keys import own_inputs, request_key
+from charonia.cache.keys import KeyMaker, own_inputs
 from charonia.core.tensor import HostBuffer, Tensor
 from charonia.testing.device import FakeDevice
 from charonia.testing.requests import KeptReplies, make_request
+
+MAKER = KeyMaker()
+
+
+def request_key(identity, request):
+    """By a maker that has seen all the others, and by a new one."""
+    key = MAKER.key(identity, request)
+    assert KeyMaker().key(identity, request) == key
+    return key
 
 
 def request(arrays, **options):
