@@ -46,6 +46,14 @@ COSTS = {
         'parameters { key: "intra_op_threads_count" value { string_value: "3" } }',
         ("'intra_op_threads_count'", "did you mean 'intra_op_thread_count'?"),
     ),
+    "a parameter of the server's own that nobody reads": (
+        'parameters { key: "batch_strategy" value { string_value: "batching.py" } }',
+        ("nothing reads the parameter 'batch_strategy'", "did you mean 'batching_strategy'?"),
+    ),
+    "a target that nobody reads": (
+        'parameters { key: "latency_p95_ms" value { string_value: "20" } }',
+        ("nothing reads the parameter 'latency_p95_ms'", "did you mean 'latency_target_p95_ms'?"),
+    ),
     "a sequence an instance": ("sequence_batching { }", ("one sequence at a time", "max_batch_size is 0", "oldest {")),
     "states beyond the memory": (
         "max_batch_size: 1 sequence_batching { oldest { max_candidate_sequences: 500 } "

@@ -36,6 +36,8 @@ _PARAMETERS = {
     ),
     "python": ("EXECUTION_ENV_PATH", "FORCE_CPU_ONLY_INPUT_TENSORS", "execution"),
 }
+# Those that the server itself reads, whatever the backend.
+_FOR_ANY_BACKEND = ("batching_strategy", "latency_target_p95_ms", "latency_target_p99_ms")
 _HUGE_BYTES = 1 << 30
 
 
@@ -94,12 +96,14 @@ def _without_effect(config: ModelConfig, notes: _Notes) -> Iterator[Finding]:
 
 def _parameters(config: ModelConfig, notes: _Notes) -> Iterator[Finding]:
     """Keys that nobody reads, but for one letter."""
-    known = _PARAMETERS.get(config.backend, ())
+    known = (*_PARAMETERS.get(config.backend, ()), *_FOR_ANY_BACKEND)
     for key in config.parameters:
         near = get_close_matches(key.lower(), [each.lower() for each in known], 1, 0.8)
         meant = next((each for each in known if near and each.lower() == near[0]), "")
-        if meant and key not in known and not key.startswith("session."):
+        if meant and key not in known and not key.startswith(("session.", "latency_target_")):  # which has its own rule
             message = f"backend {config.backend} does not read the parameter '{key}'"
+            if meant in _FOR_ANY_BACKEND:
+                message = f"nothing reads the parameter '{key}'"
             yield notes.warn(f'parameters["{key}"]', message, f"did you mean '{meant}'?")
 
 
