@@ -2,11 +2,10 @@
 
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 from charonia.config.findings import Finding
 from charonia.core.clock import Clock
@@ -14,6 +13,7 @@ from charonia.core.cloud_address import CloudAddress, is_cloud_address, parse_cl
 from charonia.core.errors import CharoniaError, InvalidArgumentError
 from charonia.core.log import Log
 from charonia.core.model_id import ModelId
+from charonia.core.text import in_one_line
 from charonia.repository.added import Added
 from charonia.repository.files import LOCAL, Entries
 from charonia.repository.remote.credentials import credentials_for
@@ -33,18 +33,6 @@ _MOUNT_VARIABLES = {
 }
 
 
-class OpenStore(Protocol):
-    """Opens the store of an address; `remote_store` is the real one."""
-
-    def __call__(self, address: CloudAddress, written: str, environment: Mapping[str, str]) -> Opened: ...
-
-
-def remote_store(address: CloudAddress, written: str, environment: Mapping[str, str]) -> Opened:
-    """With the credentials that there are now."""
-    credentials = credentials_for(address, written, environment)
-    return open_store(address, credentials), credentials
-
-
 @dataclass(frozen=True, slots=True)
 class CloudParts:
     """What repositories in clouds need of the server.
@@ -57,7 +45,6 @@ class CloudParts:
     clock: Clock
     stopping: threading.Event
     log: Log
-    open_store: OpenStore = remote_store
 
 
 @dataclass(slots=True)
@@ -110,7 +97,8 @@ class _CloudRepository:
 
 
 class AllRepositories:
-    """
+    """Where models are looked for, and what brings those here that are not in the file system.
+
     Args:
         given: as the user has named them.
         namespacing: whether each is a namespace of its own.
@@ -143,11 +131,11 @@ class AllRepositories:
         Raises:
             CharoniaError: a store can't be read; there is nothing to see then, and nothing to conclude.
         """
-        return self._look({url: partial(each.tree) for url, each in self._clouds.items()})
+        return self._look(lambda cloud: cloud.tree())
 
     def look_for(self, name: str) -> Snapshot:
         """The names of all models, and everything of those with this name. Raises as `look`."""
-        return self._look({url: partial(each.tree_with, name) for url, each in self._clouds.items()})
+        return self._look(lambda cloud: cloud.tree_with(name))
 
     def holders(self, files: Snapshot) -> Holders:
         """All folders that may be models."""
@@ -171,14 +159,13 @@ class AllRepositories:
         folder = self._added.folder(model.name, repository)
         return (model.name, False) if folder is None else (folder, True)
 
-    def remote(self, model: ModelId | str, repository: str, files: Snapshot) -> RemoteModel | None:
+    def remote(self, model: ModelId, repository: str, files: Snapshot) -> RemoteModel | None:
         """What brings a model here; None for a folder in the file system."""
         cloud = self._clouds.get(repository)
         if cloud is None or self._downloads is None:
             return None
-        name = model.name if isinstance(model, ModelId) else model
-        objects, folders = files.trees[repository].model(name)
-        url = f"{cloud.address.url}/{name}"
+        objects, folders = files.trees[repository].model(model.name)
+        url = f"{cloud.address.url}/{model.name}"
         return RemoteModel(url, objects, folders, cloud.store, self._downloads, cloud.local)
 
     def read_configs(self, models: Sequence[RemoteModel]) -> None:
@@ -193,11 +180,11 @@ class AllRepositories:
         for cloud in self._clouds.values():
             cloud.local.close()
 
-    def _look(self, looks: "Mapping[str, partial[ObjectTree]]") -> Snapshot:
+    def _look(self, tree_of: Callable[[_CloudRepository], ObjectTree]) -> Snapshot:
         snapshot = Snapshot()
-        for url, look in looks.items():
+        for url, cloud in self._clouds.items():
             try:
-                snapshot.trees[url] = look()
+                snapshot.trees[url] = tree_of(cloud)
             except CharoniaError as error:
                 raise type(error)(f"model repository '{url}' can't be read: {error}") from None
         return snapshot
@@ -206,10 +193,23 @@ class AllRepositories:
 def _cloud_repository(
     address: CloudAddress, written: str, cloud: CloudParts, local: TemporaryFolders
 ) -> _CloudRepository:
-    if cloud.open_store is remote_store:
-        check_installed(address.kind)
-    reopen = partial(cloud.open_store, address, written, cloud.environment)
+    check_installed(address.kind)
+    reopen = partial(_open, address, written, cloud.environment)
     return _CloudRepository(address, SteadyStore(address, reopen, cloud.clock, cloud.stopping, cloud.log), local)
+
+
+def _open(address: CloudAddress, written: str, environment: Mapping[str, str]) -> Opened:
+    """With the credentials that there are now."""
+    credentials = credentials_for(address, written, environment)
+    try:
+        return open_store(address, credentials), credentials
+    except CharoniaError:
+        raise
+    except Exception as error:  # of the library: a file with keys that is none, a key of another form
+        reason = credentials.redacted(in_one_line(f"{type(error).__name__}: {error}"))
+        raise InvalidArgumentError(
+            f"the credentials from {credentials.source} can't be used for {address.host}: {reason}"
+        ) from None
 
 
 def _local_folders(kind: str, cloud: CloudParts) -> TemporaryFolders:

@@ -1,14 +1,19 @@
 """A server over repositories in a store: what is downloaded, what stays while the store is away, what is removed."""
 
+import threading
+
 import pytest
 
 from charonia.core.errors import CharoniaError, InvalidArgumentError, UnavailableError
 from charonia.core.overrides import LoadOverrides
 from charonia.options import ServerOptions
 from charonia.repository import all_repositories
+from charonia.repository.all_repositories import AllRepositories, CloudParts
 from charonia.repository.polling import RepositoryPolling
 from charonia.repository.remote.retries import SteadyStore
 from charonia.repository.source import look_around
+from charonia.testing.clock import ManualClock
+from charonia.testing.log import kept_log
 from charonia.tools.check.run import check
 from tests.unit.repository.remote.fake_store import FakeStore
 from tests.unit.repository.served import CONFIG, JSON, PATIENCE_S, Repository, Served
@@ -298,6 +303,22 @@ def test_no_secret_is_written_anywhere(bucket, monkeypatch):
     with pytest.raises(CharoniaError, match="Check account credentials") as raised:
         Served(bucket, mode="none")
     assert "wJalrSECRET" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("address", "variable", "value", "module"),
+    [
+        ("gs://bucket/models", "GOOGLE_APPLICATION_CREDENTIALS", "/no/such/key.json", "gcsfs"),
+        ("as://account/container", "AZURE_STORAGE_KEY", "this is no base64!", "adlfs"),
+    ],
+)
+def test_credentials_that_no_library_can_read(address, variable, value, module):
+    pytest.importorskip(module)
+    log, _ = kept_log()
+    parts = CloudParts({variable: value}, ManualClock(), threading.Event(), log)
+    with pytest.raises(InvalidArgumentError, match=f"credentials from {variable}") as raised:
+        AllRepositories([address], parts).look()
+    assert "base64" not in str(raised.value)
 
 
 def test_a_folder_for_downloads_that_is_not_there(bucket, monkeypatch):

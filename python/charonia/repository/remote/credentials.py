@@ -48,6 +48,11 @@ class Credentials:
         """ "" for what is not given."""
         return self.values.get(name, "")
 
+    @property
+    def has_keys(self) -> bool:
+        """Whether keys themselves are given, and not only where the library finds them."""
+        return any(self.get(name) for name in _SECRET)
+
     def redacted(self, text: str) -> str:
         """Without anything secret."""
         for name in _SECRET:

@@ -21,7 +21,13 @@ T = TypeVar("T")
 _WAITS_S = (0.2, 0.4, 0.8, 1.6, 3.2)
 # The libraries have no common class for these.
 _REFUSALS = ("NoCredentialsError", "PartialCredentialsError", "ClientAuthenticationError", "RefreshError")
-_WRONG_SETTINGS = ("ProfileNotFound", "ParamValidationError", "InvalidRegionError", "DefaultCredentialsError")
+_WRONG_SETTINGS = (
+    "AzureSigningError",
+    "DefaultCredentialsError",
+    "InvalidRegionError",
+    "ParamValidationError",
+    "ProfileNotFound",
+)
 _MAX_REASON_CHARACTERS = 400
 # As Triton calls them, where its log is searched for this.
 _CLIENTS = {"s3": "S3 filesystem", "gs": "GCS", "as": "Azure filesystem"}
@@ -108,13 +114,13 @@ class SteadyStore:
             return self._opened
 
     def _renewed(self, refused: Store) -> bool:
-        """Read the credentials again. False when they are the same."""
+        """Read the credentials again. False when they are the same keys as before."""
         with self._lock:
             if self._opened is None or self._opened[0] is not refused:
                 return True  # another thread has done it
             before = self._opened[1]
             self._opened = self._reopen()
-            return self._opened[1] != before
+            return self._opened[1] != before or not before.has_keys
 
 
 def _is_refusal(error: Exception) -> bool:

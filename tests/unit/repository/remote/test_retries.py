@@ -53,6 +53,14 @@ def test_new_credentials_are_used_after_a_refusal():
     assert len(made.call("list it", lambda each: each.objects("bucket"))) == 1
 
 
+def test_what_the_library_finds_itself_is_looked_for_once_more():
+    refusing, good = FakeStore(), FakeStore({"bucket/x": b"1"})
+    refusing.faults = [PermissionError("expired")] * 9
+    opened = [(refusing, Credentials("profile")), (good, Credentials("profile"))]
+    made = steady(None, reopen=lambda: opened.pop(0))
+    assert len(made.call("list it", lambda each: each.objects("bucket"))) == 1
+
+
 def test_what_is_not_there_is_not_tried_again():
     with pytest.raises(MissingError, match="it does not exist"):
         steady(FakeStore()).call("list it", lambda each: each.objects("bucket"))
