@@ -131,10 +131,7 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Watched<B> {
     type Data = Bytes;
     type Error = B::Error;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
         if let (Some(Ok(frame)), Witness::Access(entry)) = (&frame, &mut self.witness) {
             entry.sends(frame);

@@ -86,7 +86,8 @@ async fn infer(
     if let Some(pattern) = &wire.options.grpc_forward {
         parsed.forwarded = pattern.of_grpc(&headers);
     }
-    let arrival = Arrival { protocol: Protocol::Grpc, begun_ns, arrival_ns, deadline_ns, headers, permit: Some(permit) };
+    let arrival =
+        Arrival { protocol: Protocol::Grpc, begun_ns, arrival_ns, deadline_ns, headers, permit: Some(permit) };
     let slot = Arc::new(Slot::default());
     let sink = UnarySink { slot: Arc::clone(&slot), courier: Arc::clone(&front.courier) };
     let call = Call::new(parsed, arrival, Box::new(sink), &wire.inbox);

@@ -99,14 +99,7 @@ impl Outgoing {
 
     /// Expect the answers to a call, whose sink was made with `backlog`.
     pub fn expect(&self, call: &Call, is_in_order: bool, backlog: Arc<Backlog>, in_hand: (InHand, Whole)) {
-        let open = Open {
-            is_in_order,
-            held: VecDeque::new(),
-            has_ended: false,
-            backlog,
-            in_hand,
-            guard: call.guard(),
-        };
+        let open = Open { is_in_order, held: VecDeque::new(), has_ended: false, backlog, in_hand, guard: call.guard() };
         let key = call.request.key;
         let mut state = self.lock();
         state.calls.insert(key, open);
