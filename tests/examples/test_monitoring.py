@@ -37,11 +37,13 @@ OPERATORS = {"and", "or", "unless", "bool", "offset"}
 def metrics(tmp_path_factory):
     """{name: [labels of each sample]} of a server that exports families of every kind."""
     folder = tmp_path_factory.mktemp("repository")
-    (write_config(folder, "m", MODEL) / "1").mkdir()
+    for name, more in (("m", ""), ("cached", "response_cache { enable: true }")):
+        (write_config(folder, name, MODEL + more) / "1").mkdir()
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "pynvml", FakeNvml())
         patch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-        with Server(folder, metrics_port=0, metrics_config=EVERYTHING) as server:
+        cache = {"local": {"size": "1000000"}}
+        with Server(folder, metrics_port=0, metrics_config=EVERYTHING, cache_config=cache) as server:
             server.model("m").infer(INPUT0=[[1.0]])
             found = exported(server)
     return {name: [sample.labels for sample in samples] for name, samples in found.items()} | FROM_PROMETHEUS
