@@ -4,6 +4,7 @@ import os
 import shutil
 import socket
 import ssl
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -129,7 +130,11 @@ def test_a_client_with_a_certificate_gets_in(mutual: Served, authority: Authorit
 
 def ask(served: Served, authority: Authority, client: Identity | None) -> bytes:
     """With TLS 1.3 a client learns only when it reads that its certificate was refused."""
-    with connect(served, authority.trusting(client)) as connection:
+    return exchanged(served, authority.trusting(client))
+
+
+def exchanged(served: Served, context: ssl.SSLContext) -> bytes:
+    with connect(served, context) as connection:
         connection.sendall(GOOD)
         return read_answer(connection)
 
@@ -142,6 +147,48 @@ def test_others_do_not(mutual: Served, authority: Authority, tmp_path: Path) -> 
         with channel(mutual, authority, client) as calls, pytest.raises(grpc.RpcError) as failed:
             stub(calls).ModelInfer(message([2.5]), timeout=PATIENCE_S)
         assert failed.value.code() is grpc.StatusCode.UNAVAILABLE
+
+
+@pytest.fixture(scope="module")
+def old(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Identity]:
+    """Of X.509 version 1; "stranger" is signed by another root of the same name."""
+    folder = tmp_path_factory.mktemp("old")
+
+    def openssl(line: str) -> None:
+        subprocess.run(["openssl", *line.split()], cwd=folder, check=True, capture_output=True)
+
+    for root in ("root", "other"):
+        openssl(f"req -new -x509 -nodes -newkey rsa:2048 -days 2 -subj /CN=old -keyout {root}.key -out {root}")
+    made = {"root": Identity(folder / "root", folder / "root.key")}
+    for name, root, days in (
+        ("server", "root", 2),
+        ("client", "root", 2),
+        ("expired", "root", -1),
+        ("stranger", "other", 2),
+    ):
+        kind = "ec -pkeyopt ec_paramgen_curve:P-256" if name == "client" else "rsa:2048"
+        openssl(f"req -new -nodes -newkey {kind} -subj /CN=localhost -keyout {name}.key -out {name}.csr")
+        signer = f"-CA {root} -CAkey {root}.key -set_serial 1"
+        openssl(f"x509 -req -in {name}.csr {signer} -days {days} -out {name}.pem")
+        made[name] = Identity(folder / f"{name}.pem", folder / f"{name}.key")
+    return made
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs the command openssl")
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_certificates_of_version_1(old: dict[str, Identity], version: ssl.TLSVersion) -> None:
+    roots = old["root"].certificate
+    with Served(http_tls=files(old["server"], roots)) as running:
+        for name, welcome in (("client", True), ("server", True), ("expired", False), ("stranger", False)):
+            context = ssl.create_default_context(cafile=str(roots))
+            context.check_hostname = False
+            context.minimum_version = context.maximum_version = version
+            context.load_cert_chain(old[name].certificate, old[name].key)
+            if welcome:
+                assert b"1.5" in exchanged(running, context)
+            else:
+                with pytest.raises((ssl.SSLError, ConnectionError)):
+                    exchanged(running, context)
 
 
 def test_one_who_says_nothing_is_sent_away(identity: Identity, authority: Authority) -> None:

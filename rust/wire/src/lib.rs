@@ -23,6 +23,7 @@ pub mod in_hand;
 pub mod inbox;
 pub mod lend;
 pub mod load;
+pub mod old_certificates;
 pub mod options;
 pub mod pace;
 pub mod remarks;

@@ -10,13 +10,15 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::crypto::{ring, CryptoProvider};
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::sign::{CertifiedKey, SingleCertAndKey};
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 use tokio_rustls::TlsAcceptor;
 
+use crate::old_certificates::TakesOld;
 use crate::remarks::{Remarks, Weight};
 use crate::socket::{Raw, Socket};
 
@@ -132,17 +134,31 @@ impl TlsFiles {
         let builder = match &self.client_roots {
             None => builder.with_no_client_auth(),
             Some(path) => {
-                let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots(path)?), provider);
-                builder.with_client_cert_verifier(verifier.build().map_err(|error| in_file(path, &error))?)
+                let roots = Arc::new(roots(path)?);
+                let library = WebPkiClientVerifier::builder_with_provider(Arc::clone(&roots), Arc::clone(&provider));
+                let library = library.build().map_err(|error| in_file(path, &error))?;
+                let algorithms = provider.signature_verification_algorithms;
+                builder.with_client_cert_verifier(Arc::new(TakesOld { library, roots, algorithms }))
             }
         };
-        let mut config =
-            builder.with_single_cert(certificates(&self.certificate)?, key(&self.key)?).map_err(|error| {
-                let (certificate, key) = (self.certificate.display(), self.key.display());
-                format!("the certificate {certificate} and the key {key} can't be used together: {error}")
-            })?;
+        let identity = SingleCertAndKey::from(self.identity(&provider)?);
+        let mut config = builder.with_cert_resolver(Arc::new(identity));
         config.alpn_protocols = protocols.iter().map(|&protocol| protocol.to_vec()).collect();
         Ok(Arc::new(config))
+    }
+
+    /// The library's own check of the pair takes certificates of X.509's version 3 only. What `openssl x509 -req` signs
+    /// without extensions is of version 1, and clients do take that.
+    fn identity(&self, provider: &CryptoProvider) -> Result<CertifiedKey, String> {
+        let chain = certificates(&self.certificate)?;
+        let key = provider.key_provider.load_private_key(key(&self.key)?);
+        let key = key.map_err(|error| in_file(&self.key, &error))?;
+        let is_of = |public: &[u8]| chain[0].windows(public.len()).any(|part| part == public);
+        if key.public_key().is_some_and(|public| !is_of(&public)) {
+            let (certificate, key) = (self.certificate.display(), self.key.display());
+            return Err(format!("the certificate {certificate} and the key {key} can't be used together"));
+        }
+        Ok(CertifiedKey::new(chain, key))
     }
 }
 
