@@ -106,6 +106,7 @@ def test_equal_requests_at_the_same_time_are_both_executed():
     world.answer(second, 8.0)
     world.answer(first, 7.0)
     assert (world.value_of(first), world.value_of(second)) == (7.0, 8.0)
+    assert world.counts[2:] == (0, 2)
     assert world.value_of(world.ask()) == 8.0
 
 
