@@ -12,7 +12,6 @@ from charonia.core.clock import Clock
 from charonia.core.errors import CharoniaError, InternalError
 from charonia.core.log import Log
 from charonia.core.request import InferRequest, Reply, ReplyChannel, refuse
-from charonia.observe.stamps import Stamps
 from charonia.observe.statistics import ModelStatistics
 from charonia.scheduling.errands import Errands
 
@@ -27,6 +26,15 @@ class _Miss(NamedTuple):
     identity: bytes
     key: bytes
     lookup_ns: int
+
+
+class _NoTime:
+    """Implements `Timing`: nothing was executed."""
+
+    input_ns = infer_ns = output_ns = 0
+
+
+_NO_TIME = _NoTime()
 
 
 class CacheStage:
@@ -147,7 +155,7 @@ class CacheStage:
             request.channel.send((reply,))
             return
         # Who called may submit its next request at once, which may be answered here too: a chain must not nest.
-        reply.timing = Stamps(now_ns, now_ns, now_ns, now_ns)
+        reply.timing = _NO_TIME
         self._errands.run(lambda: request.channel.send((reply,)))
 
     def _expect(self, request: InferRequest, identity: bytes, key: bytes, start_ns: int) -> None:
