@@ -117,8 +117,12 @@ class InlineInstance:
         runtime.open.update(tasks)
         CALLERS.set(callers_of(batch.requests))
         batch.inputs_ready()
-        with self._turn, runtime.executing_for(self._caller):
-            outcomes = self._model.execute(requests)
+        with self._turn:
+            runtime.executing.caller = self._caller
+            try:
+                outcomes = self._model.execute(requests)
+            finally:
+                runtime.executing.caller = None
         runtime.remove_dropped()
         batch.outputs_ready()
         if HELD in outcomes:

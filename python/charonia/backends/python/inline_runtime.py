@@ -4,8 +4,7 @@ import _thread
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import WeakSet
 
@@ -53,11 +52,16 @@ class Task:
         return self.request.cancelled
 
 
+class _Executing(threading.local):
+    caller: Caller | None = None
+
+
 class InlineRuntime:
     """One for all instances of an inline model, which share its module.
 
     Attributes:
         open: the tasks that are executed, or held by the model.
+        executing: for which instance the present thread executes the model, None for none.
     """
 
     def __init__(
@@ -70,7 +74,7 @@ class InlineRuntime:
         self._events = events
         self._calls = calls
         self._under_way: WeakSet[_InlineCall] = WeakSet()
-        self._executing = threading.local()
+        self.executing = _Executing()
         self._removals: deque[tuple[Any, ...]] = deque()
 
     def send(self, sender: InferenceResponseSender, response: InferenceResponse | None, final: bool) -> None:
@@ -102,22 +106,13 @@ class InlineRuntime:
 
     def infer(self, request: InferenceRequest, decoupled: bool, sink: ResponseSink) -> "_InlineCall":
         inputs = [take(tensor, copies=not sink.blocks) for tensor in request._inputs]
-        caller = getattr(self._executing, "caller", None) if sink.blocks else None
+        caller = self.executing.caller if sink.blocks else None
         about = description_of(request, decoupled)
         description = described(about, inputs, self._callers(), caller, self._open_requests)
         call = _InlineCall(sink, request._prefers_host)
         self._under_way.add(call)
         call.begun(self._calls.begin(description, call, call))
         return call
-
-    @contextmanager
-    def executing_for(self, caller: Caller) -> Iterator[None]:
-        """Meanwhile what this thread waits for is what that instance waits for."""
-        self._executing.caller = caller
-        try:
-            yield
-        finally:
-            self._executing.caller = None
 
     def _callers(self) -> Callers:
         """In a thread of the user's it is not known for which of the open requests it works."""
