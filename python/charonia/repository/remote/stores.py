@@ -103,10 +103,10 @@ class FsspecStore:
         try:
             found = self._file_system.find(under, detail=True, withdirs=True)
         except FileNotFoundError:
-            found = {}
-        bucket = under.partition("/")[0]
-        if not found and not self._file_system.exists(bucket):  # not every library tells the two apart
-            raise FileNotFoundError(f"there is no '{bucket}' in this store")
+            self._check_bucket(under)
+            raise
+        if not found:
+            self._check_bucket(under)
         # A listing by prefix gives what only begins alike too.
         return [_object(key, found[key]) for key in sorted(found) if key.startswith(f"{under}/")]
 
@@ -120,6 +120,12 @@ class FsspecStore:
             return []
         names = (each["name"] for each in found if each["type"] == "directory")
         return [name.rstrip("/").removeprefix(f"{under}/") for name in names if name.rstrip("/") != under]
+
+    def _check_bucket(self, under: str) -> None:
+        """Not every library tells an empty bucket from none."""
+        bucket = under.partition("/")[0]
+        if not self._file_system.exists(bucket):
+            raise FileNotFoundError(f"there is no '{bucket}' in this store")
 
     def fetch(self, key: str, to: Path, on_bytes: Callable[[int], None]) -> None:
         self._file_system.get_file(key, str(to), callback=_progress(on_bytes))

@@ -56,6 +56,32 @@ def test_the_folders_right_in_a_folder(memory):
     assert stores.FsspecStore(Relative(memory)).folders("b/nothing") == []
 
 
+class Answering:
+    """A file system that says this of a listing and of the bucket."""
+
+    def __init__(self, listing, has_bucket):
+        self._listing, self._has_bucket = listing, has_bucket
+
+    def invalidate_cache(self): ...
+
+    def find(self, path, **options):
+        if isinstance(self._listing, Exception):
+            raise self._listing
+        return self._listing
+
+    def exists(self, path):
+        return self._has_bucket
+
+
+def test_an_empty_bucket_is_no_missing_one():
+    assert stores.FsspecStore(Answering({}, True)).objects("b/models") == []
+    for listing in ({}, FileNotFoundError()):
+        with pytest.raises(FileNotFoundError, match="there is no 'b' in this store"):
+            stores.FsspecStore(Answering(listing, False)).objects("b/models")
+    with pytest.raises(FileNotFoundError, match="said so"):  # a listing that failed is no empty one
+        stores.FsspecStore(Answering(FileNotFoundError("said so"), True)).objects("b/models")
+
+
 def test_a_fetch_tells_its_bytes(memory, tmp_path):
     came = []
     stores.FsspecStore(memory).fetch("/b/models/m/1/x", tmp_path / "x", came.append)
