@@ -68,7 +68,7 @@ def free_ports(count: int) -> list[int]:
 
 
 @contextlib.contextmanager
-def running(name: str, repository: Path) -> Iterator[Running]:
+def running(name: str, repository: Path, *flags: str) -> Iterator[Running]:
     """Start the server called `name` ("charonia" or "triton") on `repository`; it is ready inside the block."""
     ports = free_ports(3)
     command = {"charonia": charonia_command, "triton": triton_command}[name](repository, ports)
@@ -76,7 +76,7 @@ def running(name: str, repository: Path) -> Iterator[Running]:
         raise LookupError("set TRITONSERVER to compare with a real Triton")
     with open(os.devnull, "wb") as nowhere:
         log = None if os.environ.get("BENCH_VERBOSE") else nowhere
-        process = subprocess.Popen(command, stdout=log, stderr=log)
+        process = subprocess.Popen([*command, *flags], stdout=log, stderr=log)
         try:
             wait_ready(process, ports[0])
             yield Running(name, psutil.Process(process.pid), ports[0], ports[1])

@@ -46,7 +46,10 @@ class SharedMemory:
     def _check(self, name: str, kind: str) -> None:
         self.check_allowed()
         if not name:
-            raise InvalidArgumentError(f"'region name' is necessary to register {kind} shared memory region")
+            raise InvalidArgumentError(
+                "failed to register shared memory region: invalid args: 'region name' is necessary to register "
+                f"{kind} shared memory region"
+            )
         try:
             name.encode()
         except UnicodeError:

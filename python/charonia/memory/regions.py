@@ -44,7 +44,8 @@ class Regions:
 
         Raises:
             AlreadyExistsError: the name is taken.
-            InvalidArgumentError: there is no such segment, it has no such part, or the key is not the client's to give.
+            InvalidArgumentError: the segment has no such part, or the key is not the client's to give.
+            InternalError: this server can't open the segment.
             UnavailableError: there are too many regions.
         """
         self._check_new(name)
@@ -69,8 +70,8 @@ class Regions:
         self._check_new(name)
         if len(raw_handle) != HANDLE_BYTES:
             raise InvalidArgumentError(
-                f"failed to register shared memory region '{shown(name)}': 'raw_handle' must be a valid base64 encoded "
-                f"cudaIpcMemHandle_t of {HANDLE_BYTES} bytes, got {len(raw_handle)}"
+                f"failed to register shared memory region '{shown(name)}': invalid args: 'raw_handle' must be a valid "
+                f"base64 encoded cudaIpcMemHandle_t of {HANDLE_BYTES} bytes, got {len(raw_handle)}"
             )
         self._add(_open_cuda(name, raw_handle, device_id, byte_size))
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from charonia.core.errors import InvalidArgumentError, UnsupportedError
+from charonia.core.errors import InternalError, InvalidArgumentError, UnsupportedError
 from charonia.core.text import shown
 
 FOLDER = "/dev/shm"
@@ -85,7 +85,8 @@ def open_segment(name: str, key: str) -> Segment:
     """The segment that `shm_open` knows by this key, for the region `name`.
 
     Raises:
-        InvalidArgumentError: the key leads elsewhere, is the server's own, or there is no such segment.
+        InvalidArgumentError: the key leads elsewhere, or is the server's own.
+        InternalError: there is no such segment here, or it is none.
         UnsupportedError: this system keeps no segments in a folder.
     """
     file = _file_of(name, key)
@@ -119,7 +120,8 @@ def _file_of(name: str, key: str) -> str:
     return file
 
 
-def _not_opened(name: str, key: str, reason: str) -> InvalidArgumentError:
-    return InvalidArgumentError(
+def _not_opened(name: str, key: str, reason: str) -> InternalError:
+    """With the code that clients know: it is often the set-up, where server and client have different folders."""
+    return InternalError(
         f"Unable to open shared memory region: '{shown(key)}', asked for as region '{shown(name)}': {reason}"
     )

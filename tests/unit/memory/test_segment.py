@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pytest
 
-from charonia.core.errors import InvalidArgumentError, UnsupportedError
+from charonia.core.errors import InternalError, InvalidArgumentError, UnsupportedError
 from charonia.memory import segment as module
 from charonia.memory.segment import SegmentTooShort, as_bytes, open_segment
 
@@ -85,7 +85,7 @@ def test_what_is_not_there_or_no_segment(folder):
     (folder / "folder").mkdir()
     os.mkfifo(folder / "pipe")
     for key in ("nothing", "link", "folder", "pipe", "\udc00", "\ud800"):
-        with pytest.raises(InvalidArgumentError, match="Unable to open shared memory region"):
+        with pytest.raises(InternalError, match="Unable to open shared memory region"):
             open_segment("r", key)
 
 
