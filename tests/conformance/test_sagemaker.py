@@ -1,5 +1,6 @@
 """What SageMaker asks of a container: pings, invocations, and models that it loads and unloads itself."""
 
+import gzip
 import http.client
 import json
 
@@ -151,6 +152,13 @@ def test_invocations_in_both_types(sagemaker, is_binary, asks_binary):
     answer = sagemaker.ask("POST", "/invocations", body, {**headers, "Accept-Encoding": "gzip, deflate"})
     assert result(answer).as_numpy("OUTPUT0").tolist() == (np.arange(16.0).reshape(1, 16) * 2).tolist()
     assert answer[1]["Content-Encoding"] is None
+
+
+def test_compressed_invocations(sagemaker):
+    body, length = body_for_add_sub(is_binary=True)
+    headers = {"Content-Type": f"{BINARY}{length}", "Content-Encoding": "gzip"}
+    answer = sagemaker.ask("POST", "/invocations", gzip.compress(body), headers)
+    assert result(answer).as_numpy("OUTPUT0")[0, 15] == 30
 
 
 @pytest.mark.parametrize("length", ["x", "-123", "12345", "99999999999", ""])
