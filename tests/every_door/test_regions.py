@@ -611,3 +611,24 @@ def test_a_stopped_server_holds_nothing(tmp_path):
         client.close()
     assert held(region.name) == []
     os.unlink(region.path)
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_answers_from_the_response_cache_go_into_regions_too(tmp_path, name):
+    config = 'backend: "identity" response_cache { enable: true }\n' + PAIR.format("TYPE_INT32", "[ 4 ]")
+    (write_config(tmp_path, "pair", config) / "1").mkdir()
+    options = {"cache_config": {"local": {"size": "1048576"}}, "allow_client_shm": True}
+    with Server(tmp_path, http_port=0, grpc_port=0, **options) as running:
+        way = WAYS[name](running)
+        region = Segment(way.client, 64)
+        region.put(np.array(DATA, np.int32))
+        inputs = {"A": (*ROW, place(region.name, 16)), "B": (*ROW, place(region.name, 16))}
+        for offset in (16, 32):
+            assert way.ask("pair", inputs, {"X": place(region.name, 16, offset)})[0] == "OK"
+            assert region.get("INT32", [4], offset).tolist() == DATA
+        region.put(np.array([9, 9, 9, 9], np.int32))  # another input: no hit
+        assert way.ask("pair", inputs, {"X": place(region.name, 16, 48)})[0] == "OK"
+        assert region.get("INT32", [4], 48).tolist() == [9, 9, 9, 9]
+        assert running.model("pair").statistics().inference["cache_hit"].count == 1
+        region.close()
+        way.close()
