@@ -1,6 +1,7 @@
 """The thread that finished traces are written by: those who serve hand them over, and wait for nothing."""
 
 import threading
+import time
 from collections import deque
 from typing import Protocol
 
@@ -12,6 +13,7 @@ from charonia.observe.traces.setting import TraceSetting
 # A trace without tensors takes about 20 µs to be written and 3 KB to wait.
 _MAX_WAITING = 16_384
 _MAX_WAITING_BYTES = 512 << 20
+_TELL_EVERY_S = 10.0
 
 
 class Sink(Protocol):
@@ -51,6 +53,7 @@ class TraceWriter:
         self._waiting: deque[Trace | TraceSetting] = deque()
         self._waiting_bytes = 0
         self._dropped = 0
+        self._tell_at_s = 0.0
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="trace-writer", daemon=True)
 
@@ -101,10 +104,18 @@ class TraceWriter:
             item = self._waiting.popleft()
             if isinstance(item, Trace):
                 self._waiting_bytes -= _tensor_bytes(item)
-            dropped, self._dropped = self._dropped, 0
-        if dropped:
-            self._log.warning(f"{dropped} traces were dropped: they came faster than they can be written")
+        self._tell_dropped(not self._waiting)
         return item
+
+    def _tell_dropped(self, is_last: bool) -> None:
+        """Not for each of them, or the log would be full of it."""
+        now_s = time.monotonic()
+        if not self._dropped or (now_s < self._tell_at_s and not (is_last and self._closed)):
+            return
+        self._tell_at_s = now_s + _TELL_EVERY_S
+        with self._changed:
+            dropped, self._dropped = self._dropped, 0
+        self._log.warning(f"{dropped} traces were dropped: they came faster than they can be written")
 
     def _handle(self, item: Trace | TraceSetting) -> None:
         if isinstance(item, TraceSetting):
