@@ -62,11 +62,15 @@ fn mend_payload(payload: &mut [u8], flags: u8) -> Option<()> {
         let index = integer(block, &mut at, bits)?;
         if is_literal {
             let is_authority = match index {
-                0 => string(block, &mut at)?.is_some_and(|name| block.get(name) == Some(NAME)),
+                0 => {
+                    let name = string(block, &mut at)?;
+                    !name.is_coded && block.get(name.place) == Some(NAME)
+                }
                 index => index == INDEX,
             };
-            let value = string(block, &mut at)?.filter(|_| is_authority);
-            if let Some(value) = value.and_then(|value| block.get_mut(value)) {
+            let value = string(block, &mut at)?;
+            if is_authority && !value.is_coded {
+                let value = block.get_mut(value.place)?;
                 value.iter_mut().filter(|byte| **byte == b'%').for_each(|byte| *byte = b'-');
             }
         }
@@ -93,13 +97,18 @@ fn integer(block: &[u8], at: &mut usize, bits: u32) -> Option<usize> {
     None
 }
 
-/// Where the bytes of HPACK's string are; None inside for one in Huffman's code.
-fn string(block: &[u8], at: &mut usize) -> Option<Option<Range<usize>>> {
+/// Where the bytes of HPACK's string are, and whether they are in Huffman's code.
+struct Text {
+    place: Range<usize>,
+    is_coded: bool,
+}
+
+fn string(block: &[u8], at: &mut usize) -> Option<Text> {
     let is_coded = *block.get(*at)? & 0x80 > 0;
     let length = integer(block, at, 7)?;
-    let range = *at..at.checked_add(length)?;
-    *at = range.end;
-    Some((!is_coded).then_some(range))
+    let place = *at..at.checked_add(length)?;
+    *at = place.end;
+    Some(Text { place, is_coded })
 }
 
 #[cfg(test)]

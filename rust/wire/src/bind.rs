@@ -23,7 +23,7 @@ pub fn bind(service: &str, listen: &Listen) -> io::Result<Vec<Bound>> {
         None => format!("{}:{port}", listen.address),
     };
     let bound = match unix_name(&listen.address) {
-        Some(name) => bind_unix(name).map(|one| vec![one]),
+        Some(name) => bind_unix(&name).map(|one| vec![one]),
         None => bind_tcp(&listen.address, port, listen.reuse_port),
     };
     bound.map_err(|error| {
@@ -88,7 +88,7 @@ fn unix_name(address: &str) -> Option<UnixName<'_>> {
     Some(UnixName::File(Path::new(path.strip_prefix("//").unwrap_or(path))))
 }
 
-fn bind_unix(name: UnixName<'_>) -> io::Result<Bound> {
+fn bind_unix(name: &UnixName<'_>) -> io::Result<Bound> {
     let socket = || Socket::new(Domain::UNIX, Type::STREAM, None);
     match name {
         UnixName::Abstract(name) => {
@@ -99,7 +99,7 @@ fn bind_unix(name: UnixName<'_>) -> io::Result<Bound> {
             let address = SockAddr::unix(path)?;
             remove_stale(path, &address)?;
             let listener = listen_at(socket()?, &address)?;
-            let file = SocketFile::inode_of(path).map(|inode| Arc::new(SocketFile { path: path.to_owned(), inode }));
+            let file = SocketFile::inode_of(path).map(|inode| Arc::new(SocketFile { path: path.to_path_buf(), inode }));
             Ok(Bound::Unix(listener.into(), file))
         }
     }

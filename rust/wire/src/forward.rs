@@ -31,7 +31,8 @@ impl HeaderPattern {
 
     /// Of an HTTP request: names as in `raw`, in lower case without it.
     pub fn of_http(&self, headers: &HeaderMap, raw: Option<&RawHead>) -> Forwarded {
-        raw.map_or_else(|| self.of(headers, |_| true), |raw| self.of_raw(&raw.0))
+        let raw = raw.map(|raw| pairs(&raw.0)).filter(|pairs| are_equal(pairs, headers));
+        raw.map_or_else(|| self.of(headers, |_| true), |pairs| self.of_raw(&pairs))
     }
 
     /// Of a gRPC call: its metadata.
@@ -44,15 +45,34 @@ impl HeaderPattern {
         chosen.map(|(name, value)| (name.as_str().to_owned(), text(value.as_bytes()))).collect()
     }
 
-    /// Of a head that HTTP's library has found right. Spaces behind a value stay, as Triton has it.
-    fn of_raw(&self, head: &[u8]) -> Forwarded {
-        let lines = head.split(|&byte| byte == b'\n').skip(1).map(|line| line.strip_suffix(b"\r").unwrap_or(line));
-        let pairs = lines.filter_map(|line| {
-            let colon = line.iter().position(|&byte| byte == b':')?;
-            Some((&line[..colon], line[colon + 1..].trim_ascii_start()))
-        });
-        pairs.filter(|(name, _)| self.0.is_match(name)).map(|(name, value)| (text(name), text(value))).collect()
+    /// Spaces behind a value stay, as Triton has it.
+    fn of_raw(&self, pairs: &[Pair<'_>]) -> Forwarded {
+        let chosen = pairs.iter().filter(|(name, _)| self.0.is_match(name));
+        chosen.map(|(name, value)| (text(name), text(value))).collect()
     }
+}
+
+type Pair<'a> = (&'a [u8], &'a [u8]);
+
+/// The headers of a head that HTTP's library has found right.
+fn pairs(head: &[u8]) -> Vec<Pair<'_>> {
+    let lines = head.split(|&byte| byte == b'\n').skip(1).map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+    let pairs = lines.filter_map(|line| {
+        let colon = line.iter().position(|&byte| byte == b':')?;
+        Some((&line[..colon], line[colon + 1..].trim_ascii_start()))
+    });
+    pairs.collect()
+}
+
+/// Whether these are the headers that the library has read. Were they those of another request, a client could give its
+/// own to a neighbour on the connection of a proxy.
+fn are_equal(pairs: &[Pair<'_>], headers: &HeaderMap) -> bool {
+    let is_there = |(index, (name, value)): (usize, &Pair<'_>)| {
+        let before = pairs[..index].iter().filter(|(known, _)| known.eq_ignore_ascii_case(name)).count();
+        let Ok(name) = HeaderName::from_bytes(name) else { return false };
+        headers.get_all(name).iter().nth(before).is_some_and(|read| read.as_bytes() == value.trim_ascii_end())
+    };
+    pairs.len() == headers.len() && pairs.iter().enumerate().all(is_there)
 }
 
 /// Bytes that are no UTF-8 as Latin-1, as HTTP has it.
@@ -69,17 +89,33 @@ mod tests {
 
     use super::*;
 
-    fn pairs(forwarded: &Forwarded) -> Vec<(&str, &str)> {
+    fn shown(forwarded: &Forwarded) -> Vec<(&str, &str)> {
         forwarded.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
     }
 
     #[test]
     fn a_pattern_may_stand_anywhere_in_a_name() {
         let head = RawHead(b"GET / HTTP/1.1\r\nMY_Header: a\r\nother: b\r\nmy_header:  c \r\n\r\n".to_vec());
-        let forwarded = |pattern| HeaderPattern::new(pattern).unwrap().of_http(&HeaderMap::new(), Some(&head));
-        assert_eq!(pairs(&forwarded("head")), [("MY_Header", "a"), ("my_header", "c ")]);
-        assert_eq!(pairs(&forwarded("(?-i)^MY_")), [("MY_Header", "a")]);
+        let pairs = [("my_header", "a"), ("other", "b"), ("my_header", "c")];
+        let headers = read(&pairs);
+        let forwarded = |pattern| HeaderPattern::new(pattern).unwrap().of_http(&headers, Some(&head));
+        assert_eq!(shown(&forwarded("head")), [("MY_Header", "a"), ("my_header", "c ")]);
+        assert_eq!(shown(&forwarded("(?-i)^MY_")), [("MY_Header", "a")]);
         assert!(forwarded("^Header$").is_empty());
+    }
+
+    #[test]
+    fn the_head_of_another_request_is_not_looked_at() {
+        let pattern = HeaderPattern::new("user").unwrap();
+        let head = RawHead(b"GET / HTTP/1.1\r\nX-User: admin\r\nA: 1\r\n\r\n".to_vec());
+        for pairs in [&[("x-user", "guest"), ("a", "1")][..], &[("x-user", "admin")], &[("a", "1"), ("b", "2")], &[]] {
+            let headers = read(pairs);
+            assert_eq!(pattern.of_http(&headers, Some(&head)), pattern.of_http(&headers, None));
+        }
+    }
+
+    fn read(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        pairs.iter().map(|&(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value))).collect()
     }
 
     #[test]
@@ -88,7 +124,7 @@ mod tests {
         headers.append("x-one", HeaderValue::from_static("1"));
         headers.append("x-one", HeaderValue::from_bytes(b"\xe9").unwrap());
         let forwarded = HeaderPattern::new(".*").unwrap().of_http(&headers, None);
-        assert_eq!(pairs(&forwarded), [("x-one", "1"), ("x-one", "é")]);
+        assert_eq!(shown(&forwarded), [("x-one", "1"), ("x-one", "é")]);
     }
 
     #[test]
@@ -97,7 +133,7 @@ mod tests {
         let headers =
             names.iter().map(|&name| (HeaderName::from_static(name), HeaderValue::from_static("1"))).collect();
         let forwarded = HeaderPattern::new(".*").unwrap().of_grpc(&headers);
-        assert_eq!(pairs(&forwarded), [("user-agent", "1"), ("mine", "1")]);
+        assert_eq!(shown(&forwarded), [("user-agent", "1"), ("mine", "1")]);
     }
 
     #[test]

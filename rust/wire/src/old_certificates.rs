@@ -252,7 +252,7 @@ impl<'a> Reader<'a> {
 fn days(year: u64, month: u64) -> u64 {
     const BEFORE: [u64; 12] = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334];
     let leaps = |year: u64| year / 4 - year / 100 + year / 400;
-    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let is_leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     let month = usize::try_from(month - 1).unwrap_or(0);
     (year - 1970) * 365 + leaps(year - 1) - leaps(1969) + BEFORE[month] + u64::from(is_leap && month > 1)
 }

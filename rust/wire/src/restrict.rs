@@ -82,8 +82,10 @@ impl fmt::Debug for Restrictions {
 
 fn missing<'a>(all: &'a [PathClass], path: &str, headers: &HeaderMap) -> Option<&'a str> {
     // Who answers may look at the path as it was sent or at what it stands for; neither shall be a way around.
-    let decoded =
-        path.contains('%').then(|| percent_decode_str(path).decode_utf8_lossy()).unwrap_or(Cow::Borrowed(path));
+    let decoded = match path.contains('%') {
+        true => percent_decode_str(path).decode_utf8_lossy(),
+        false => Cow::Borrowed(path),
+    };
     let missing = |path: &str| {
         let key = all.iter().find(|one| one.covers(path))?.key.as_ref()?;
         (!key.opens(headers)).then_some(key.header.as_str())

@@ -72,6 +72,7 @@ targets! {
     answers: 2000,
     binary_parts: 3000,
     connection: 300,
+    followed: 3000,
     grpc_frames: 2000,
     grpc_message: 4000,
     grpc_tensors: 3000,

@@ -20,6 +20,7 @@ use crate::status::Code;
 /// The answer of a control handler, which finds the call at `listener`. It learns that the client has gone when the answer's body is dropped.
 pub async fn control(connection: &Connection, listener: Listener, mut head: Parts, body: Incoming) -> Answer {
     let begun_ns = connection.wire.stamping.now();
+    let forwarded = connection.forwarded(&head);
     let (bytes, permit) = match body::read(&connection.wire, &head.headers, body, None).await {
         Ok(read) => read,
         Err(refusal) => return refusal,
@@ -29,7 +30,6 @@ pub async fn control(connection: &Connection, listener: Listener, mut head: Part
     if head.headers.remove(CONTENT_ENCODING).is_some() {
         head.headers.insert(CONTENT_LENGTH, HeaderValue::from(bytes.len()));
     }
-    let forwarded = connection.forwarded(&head);
     let key = next_key();
     let outbox = (head.version == Version::HTTP_2).then(|| Arc::clone(&connection.outbox));
     let (answer, mut parts) = answer_channel(key, &connection.wire.control, outbox);

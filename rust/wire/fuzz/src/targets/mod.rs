@@ -10,6 +10,7 @@ mod accepted;
 mod answers;
 mod binary_parts;
 mod connection;
+mod followed;
 mod grpc_frames;
 mod grpc_message;
 mod grpc_tensors;
@@ -23,10 +24,11 @@ mod tensors;
 
 pub type Target = fn(&[u8]);
 
-pub const ALL: [(&str, Target); 11] = [
+pub const ALL: [(&str, Target); 12] = [
     ("answers", answers::run),
     ("binary_parts", binary_parts::run),
     ("connection", connection::run),
+    ("followed", followed::run),
     ("grpc_frames", grpc_frames::run),
     ("grpc_message", grpc_message::run),
     ("grpc_tensors", grpc_tensors::run),
