@@ -11,7 +11,7 @@ from charonia.cache.store import LocalStore, RemoteStore, Store
 from charonia.core.clock import Clock
 from charonia.core.errors import CharoniaError, InternalError
 from charonia.core.log import Log
-from charonia.core.request import InferRequest, Reply, ReplyChannel, refuse
+from charonia.core.request import NO_PARAMETERS, InferRequest, Reply, ReplyChannel, refuse
 from charonia.observe.statistics import ModelStatistics
 from charonia.scheduling.errands import Errands
 
@@ -150,7 +150,8 @@ class CacheStage:
         now_ns = self._clock.now_ns()
         request.queue_start_ns = start_ns
         self._statistics.record_cache_hit(request, start_ns, now_ns)
-        reply = Reply(request, found.outputs, None, found.parameters)
+        parameters = dict(found.parameters) if found.parameters else NO_PARAMETERS  # the caller's own
+        reply = Reply(request, found.outputs, None, parameters)
         if not request.ancestors:
             request.channel.send((reply,))
             return
