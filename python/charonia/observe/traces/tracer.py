@@ -45,9 +45,11 @@ class Tracer:
         try:
             sink = sink or _sink(config, log)
         except InvalidArgumentError as error:
-            if config.values.level:
+            if config.values.level and config.mode is Mode.OPENTELEMETRY:
                 raise
-            sink, obstacle = Nowhere(), str(error)  # nothing asks for it yet
+            sink, obstacle = Nowhere(), str(error)
+            if config.values.level:  # no reason for Triton not to start, so start scripts have it
+                log.warning(f"nothing is traced: {obstacle}")
         self._writer = TraceWriter(sink, log, on_death)
         self.settings = TraceSettings(config.values, config.mode, obstacle, self._changed)
         self.on = self.settings.trace_something

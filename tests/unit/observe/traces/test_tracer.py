@@ -3,8 +3,14 @@
 import pytest
 
 from charonia.core.errors import InvalidArgumentError
+from charonia.core.log import SilentLog
+from charonia.observe.traces import tracer as module
+from charonia.observe.traces.config import parse_trace_config
 from charonia.observe.traces.setting import Level
 from charonia.observe.traces.settings import WHOLE_SERVER, TraceChange
+from charonia.observe.traces.tracer import Tracer
+from charonia.testing.clock import ManualClock
+from charonia.testing.log import kept_log
 from tests.unit.observe.traces.test_context import PARENT
 from tests.unit.observe.traces.trace_world import make_tracer, no_header
 
@@ -19,6 +25,15 @@ def test_off_by_default():
     tracer = make_tracer()
     assert not tracer.on
     assert sample(tracer) is None
+
+
+def test_a_level_without_a_file_traces_nothing_and_says_so():
+    log, said = kept_log()
+    config = parse_trace_config(("level=TIMESTAMPS", "rate=1"), {})
+    tracer = Tracer(config, ManualClock(), log, lambda name, error: None)
+    assert not tracer.on
+    assert sample(tracer) is None
+    assert "nothing is traced: trace file name is not given" in said.text
 
 
 def test_numbers_count_from_1_and_go_on():
@@ -73,15 +88,10 @@ def test_without_a_context_a_trace_begins_one():
 
 
 def test_missing_packages_are_told_when_something_is_to_be_traced(monkeypatch):
-    from charonia.observe.traces import tracer as module
-
     def missing(config, log):
         raise InvalidArgumentError("pip install 'charonia[otel]'")
 
     monkeypatch.setattr(module, "_sink", missing)
-    from charonia.core.log import SilentLog
-    from charonia.observe.traces.config import parse_trace_config
-    from charonia.testing.clock import ManualClock
 
     def make(*settings):
         return module.Tracer(parse_trace_config(settings, {}), ManualClock(), SilentLog(), lambda name, error: None)
