@@ -315,3 +315,18 @@ def test_keys(tmp_path, environment, models):
         body = body_for_add_sub(is_binary=False)[0]
         assert client.status("POST", "/invocations", body) == 403
         assert client.status("POST", "/invocations", body, {"X-Infer": "open"}) == 200
+
+
+def test_requests_are_recorded_as_those_of_http_are(tmp_path, environment):
+    onnx_models.save(onnx_models.add_sub(), tmp_path / "models", "add_sub", 1)
+    access, traces = tmp_path / "access.log", tmp_path / "traces.json"
+    config = ["level=TIMESTAMPS", "rate=1", f"triton,file={traces}"]
+    doors = {"allow_sagemaker": True, "sagemaker_port": 0, "allow_http": False, "allow_grpc": False}
+    with Server(
+        tmp_path / "models", access_log=str(access), trace_config=config, allow_metrics=False, **doors
+    ) as running:
+        result(SageMaker(running).ask("POST", "/invocations", body_for_add_sub(is_binary=False)[0], JSON))
+    (line,) = [json.loads(line) for line in access.read_text().splitlines()]
+    assert (line["protocol"], line["path"], line["status"]) == ("sagemaker", "/invocations", 200)
+    assert line["model"] == "add_sub"
+    assert "add_sub" in traces.read_text()
