@@ -1,5 +1,6 @@
 """The manifests of `deploy/`: right by their schemas, and what they say of the server holds."""
 
+import importlib.util
 import json
 import re
 from pathlib import Path
@@ -98,3 +99,9 @@ def test_the_readme_of_the_folder_names_flags_that_there_are():
     named = re.findall(r"--([a-z][a-z-]+)", (DEPLOY / "README.md").read_text())
     of_docker = {"build-arg", "rm"}
     assert set(named) - of_docker <= set(FLAGS)
+
+
+def test_sagemaker_finds_its_command_in_the_image():
+    (module,) = re.findall(r"exec python -m ([a-z.]+)", DOCKERFILE)
+    assert importlib.util.find_spec(module)
+    assert "/usr/local/bin/serve" in DOCKERFILE
