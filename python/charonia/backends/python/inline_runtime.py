@@ -78,15 +78,15 @@ class InlineRuntime:
         self._removals: deque[tuple[Any, ...]] = deque()
 
     def send(self, sender: InferenceResponseSender, response: InferenceResponse | None, final: bool) -> None:
-        task: Task = sender.key
+        task: Task = sender._key
         if final:
             self.open.discard(task)
         elif task.request.flow is not None:
-            sender.ahead = 1  # from now on it looks for room before each response
+            sender._ahead = 1  # from now on it looks for room before each response
         task.answer(task, response, final)
 
     def wait_for_room(self, sender: InferenceResponseSender) -> None:
-        request = sender.key.request
+        request = sender._key.request
         if request.flow is None or request.cancelled or request.flow.has_room():
             return
         room = threading.Event()
@@ -98,7 +98,7 @@ class InlineRuntime:
             )
 
     def dropped(self, sender: InferenceResponseSender) -> None:
-        task: Task = sender.key
+        task: Task = sender._key
         self.open.discard(task)
         if not (task.request.settled or task.rescheduled):
             error = dropped_error(sender, task.is_unloading)

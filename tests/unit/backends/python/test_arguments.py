@@ -49,7 +49,7 @@ def test_right_arguments_of_a_request_are_kept():
         parameters={},
     )
     assert (request.request_id(), request.correlation_id(), request.flags(), request.timeout()) == ("r", "c", 2, 7)
-    assert (request.model_name, request.model_version, request.parameters()) == ("other", 3, "{}")
+    assert (request._model_name, request._model_version, request.parameters()) == ("other", 3, "{}")
     assert request.inputs() == [X]
     assert request.requested_output_names() == ["Y"]
     twice = InferenceRequest(**{**WHOLE, "requested_output_names": ["Z", "Y", "Z"]})
@@ -102,4 +102,4 @@ def test_wrong_arguments_of_a_tensor(make, kind):
 def test_names_may_be_elements_of_a_tensor():
     names = np.array([b"other", b"Y"], object)
     request = InferenceRequest(inputs=[X], model_name=names[0], requested_output_names=[names[1]])
-    assert (request.model_name, request.requested_output_names()) == ("other", ["Y"])
+    assert (request._model_name, request.requested_output_names()) == ("other", ["Y"])

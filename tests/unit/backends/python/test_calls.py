@@ -282,7 +282,7 @@ def test_no_calls_outside_execute(runtime, request_):
 
 
 def test_a_request_that_came_from_the_server_is_not_executed_itself(runtime):
-    facts = ("", 0, 0, 0, 0, None)
+    facts = ("", 0, 0, 0, 0, None, None)
     received = request_class(runtime)._received(facts, [], ["Y"], False, 0, lambda key: False)
     with pytest.raises(TritonModelException, match="make an InferenceRequest"):
         received.exec()

@@ -2,9 +2,9 @@
 
 INFER    the correlation is the call's number; meta (description, columns, callers, freed)
          description: (model, version, id, correlation id, flags, timeout, priority, parameters, requested outputs,
-         whether any number of responses may come, the number of the trace that the call belongs to (0 for none), whether
-         outputs are wanted on the host); callers: the models that
-         wait for what calls, None where it is not known; freed: blocks of replies that are not needed any more
+         whether any number of responses may come, the number of the trace that the call belongs to (0 for none),
+         whether outputs are wanted on the host); callers: the models that wait for what calls, None where it is not
+         known; freed: blocks of replies that are not needed any more
 TAKEN    meta (list of (number, how many responses were taken), freed)
 CANCEL   no meta
 REPLIES  meta: a list of (whether it is the last, failure, parameters, columns, start): None or (code, text); None or
@@ -73,7 +73,8 @@ class Calls:
         except Exception as error:
             packer.undo()
             raise TritonModelException(
-                f"the inputs of the call to model '{request.model_name}' can't be sent: {type(error).__name__}: {error}"
+                f"the inputs of the call to model '{request._model_name}' can't be sent: "
+                f"{type(error).__name__}: {error}"
             ) from None
         number = next(self._numbers) & 0xFFFFFFFF
         call = self._under_way[number] = _Call(self, number, sink)
@@ -164,8 +165,8 @@ class _Call:
 def description_of(request: InferenceRequest, decoupled: bool) -> Any:
     """What the server is told of a call, but for its inputs."""
     return (
-        request.model_name,
-        request.model_version,
+        request._model_name,
+        request._model_version,
         request._id,
         request._correlation_id,
         request._flags,

@@ -79,7 +79,7 @@ class _Call:
         self._ended = False
         self._listener: Callable[[], None] | None = None
         self._running: list[Any] = request._running  # type: ignore[assignment]  # it is one that the model made
-        self._model_name = request.model_name
+        self._model_name = request._model_name
         self._running.append(self)
         self._cancelled = False
         self._outgoing: OutgoingCall | None = None
@@ -262,7 +262,7 @@ def _warn_on_event_loop(request: InferenceRequest) -> None:
     if asyncio is not None and asyncio._get_running_loop() is not None:
         caller = sys._getframe(3)
         text = (
-            f"exec() of a call to '{request.model_name}' blocks the event loop that it is called on, and every other "
+            f"exec() of a call to '{request._model_name}' blocks the event loop that it is called on, and every other "
             "coroutine with it; use await request.async_exec()"
         )
         request._runtime.log(WARNING, text, os.path.basename(caller.f_code.co_filename), caller.f_lineno)

@@ -61,12 +61,12 @@ class ChildRuntime:
         self._responses.wait_for_room(sender)
 
     def dropped(self, sender: InferenceResponseSender) -> None:
-        self._responses.fail(sender.key, dropped_error(sender, self.is_unloading))
+        self._responses.fail(sender._key, dropped_error(sender, self.is_unloading))
 
     def reschedule(self, sender: InferenceResponseSender) -> None:
         """What was sent comes before it."""
         if sender._close():
-            self._responses.reschedule(sender.key)
+            self._responses.reschedule(sender._key)
 
     def infer(self, request: InferenceRequest, decoupled: bool, sink: ResponseSink) -> OutgoingCall:
         if not sink.blocks:

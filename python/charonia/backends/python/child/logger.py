@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
+from enum import Enum
 from typing import Any
 
 from .runtime import ERROR, INFO, VERBOSE, WARNING, Runtime
 
-_LEVELS = (INFO, WARNING, ERROR, VERBOSE)
+
+class LogLevel(str, Enum):
+    INFO = INFO
+    WARNING = WARNING
+    ERROR = ERROR
+    VERBOSE = VERBOSE
+
+
+_NAMES = ", ".join(level.value for level in LogLevel)
 
 
 def make_logger(runtime: Runtime) -> Any:
@@ -18,18 +27,20 @@ def make_logger(runtime: Runtime) -> Any:
     """
 
     def write(level: Any, message: Any) -> None:
-        if not isinstance(level, str) or level not in _LEVELS:
-            raise TypeError(f"the level of a log message must be one of {', '.join(_LEVELS)}, got {level!r}")
+        try:
+            name = LogLevel(level).value
+        except ValueError:
+            raise TypeError(f"the level of a log message must be one of {_NAMES}, got {level!r}") from None
         if not isinstance(message, str):
             raise TypeError(f"a log message must be a str, got {type(message).__name__}: {message!r}")
         caller = sys._getframe(2)
-        runtime.log(str(level), str(message), os.path.basename(caller.f_code.co_filename), caller.f_lineno)
+        runtime.log(name, str(message), os.path.basename(caller.f_code.co_filename), caller.f_lineno)
 
     class Logger:
-        INFO = INFO
-        WARNING = WARNING
-        ERROR = ERROR
-        VERBOSE = VERBOSE
+        INFO = LogLevel.INFO
+        WARNING = LogLevel.WARNING
+        ERROR = LogLevel.ERROR
+        VERBOSE = LogLevel.VERBOSE
 
         @staticmethod
         def log(message: str, level: str = INFO) -> None:
@@ -51,4 +62,6 @@ def make_logger(runtime: Runtime) -> Any:
         def log_verbose(message: str) -> None:
             write(VERBOSE, message)
 
+    # Set here: in the class its own name would hide the one outside.
+    Logger.LogLevel = LogLevel  # type: ignore[attr-defined]
     return Logger

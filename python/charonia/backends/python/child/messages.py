@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Sequence
 
 from . import arguments, calls
@@ -26,8 +27,15 @@ if TYPE_CHECKING:
 
 TRITONSERVER_REQUEST_FLAG_SEQUENCE_START = 1
 TRITONSERVER_REQUEST_FLAG_SEQUENCE_END = 2
-TRITONSERVER_MEMORY_GPU = 0
-TRITONSERVER_MEMORY_CPU = 1
+
+
+class MemoryType(IntEnum):
+    TRITONSERVER_MEMORY_GPU = 0
+    TRITONSERVER_MEMORY_CPU = 1
+
+
+TRITONSERVER_MEMORY_GPU = MemoryType.TRITONSERVER_MEMORY_GPU
+TRITONSERVER_MEMORY_CPU = MemoryType.TRITONSERVER_MEMORY_CPU
 
 _new = object.__new__
 _MAKING_SENDERS = threading.Lock()
@@ -42,8 +50,8 @@ class PreferredMemory:
                 "preferred_memory_type must be TRITONSERVER_MEMORY_GPU or TRITONSERVER_MEMORY_CPU, "
                 f"got {preferred_memory_type!r}"
             )
-        self.preferred_memory_type = preferred_memory_type
-        self.preferred_device_id = arguments.whole("preferred_device_id", preferred_device_id)
+        self._memory_type = preferred_memory_type
+        self._device_id = arguments.whole("preferred_device_id", preferred_device_id)
 
 
 class InferenceTrace:
@@ -72,6 +80,8 @@ class InferenceRequest:
         "_id",
         "_inputs",
         "_is_cancelled",
+        "_model_name",
+        "_model_version",
         "_parameters",
         "_preferred_memory",
         "_priority",
@@ -83,8 +93,6 @@ class InferenceRequest:
         "_timeout_us",
         "_trace",
         "_unwanted",
-        "model_name",
-        "model_version",
     )
     _runtime: Runtime  # of the class, see `request_class`
 
@@ -108,8 +116,8 @@ class InferenceRequest:
         self._inputs = arguments.tensors("inputs", inputs)
         self._requested: Sequence[str] = arguments.names("requested_output_names", requested_output_names)
         self._unwanted: Sequence[str] = ()
-        self.model_name = arguments.text("model_name", model_name)
-        self.model_version = arguments.whole("model_version", model_version)
+        self._model_name = arguments.text("model_name", model_name)
+        self._model_version = arguments.whole("model_version", model_version)
         self._flags = arguments.whole("flags", flags)
         self._timeout_us = arguments.natural("timeout", timeout)
         self._priority = arguments.natural("priority", priority)
@@ -137,8 +145,8 @@ class InferenceRequest:
         """A request from the server.
 
         Args:
-            facts: (id, correlation id, flags, timeout, priority, parameters, trace): of the trace None, or its number and
-                context.
+            facts: (id, correlation id, flags, timeout, priority, parameters, trace): of the trace None, or its number
+                and context.
             unwanted: outputs of the model that the client did not ask for: they are left out.
             slot: what `is_cancelled` gets, and the number of the request for the runtime.
         """
@@ -160,8 +168,8 @@ class InferenceRequest:
         request._is_cancelled = is_cancelled
         request._release_flags = TRITONSERVER_REQUEST_RELEASE_ALL
         request._sender = request._running = request._preferred_memory = None
-        request.model_name = ""
-        request.model_version = -1
+        request._model_name = ""
+        request._model_version = -1
         return request
 
     def inputs(self) -> list[Tensor]:
@@ -194,14 +202,11 @@ class InferenceRequest:
     def set_flags(self, flags: int) -> None:
         self._flags = arguments.whole("flags", flags)
 
-    def preferred_memory(self) -> PreferredMemory | None:
-        return self._preferred_memory
-
     @property
     def _prefers_host(self) -> bool:
         """Outputs that lie on a device are to be copied to the host; otherwise everything stays where it was made."""
         preferred = self._preferred_memory
-        return preferred is not None and preferred.preferred_memory_type == TRITONSERVER_MEMORY_CPU
+        return preferred is not None and preferred._memory_type == TRITONSERVER_MEMORY_CPU
 
     def trace(self) -> InferenceTrace:
         return self._trace or InferenceTrace()

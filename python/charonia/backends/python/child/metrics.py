@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Any, Sequence
 
 from .errors import TritonModelException
 from .runtime import Runtime
 
 COUNTER, GAUGE, HISTOGRAM = "counter", "gauge", "histogram"
+
+
+class MetricKind(str, Enum):
+    COUNTER = COUNTER
+    GAUGE = GAUGE
+    HISTOGRAM = HISTOGRAM
+
+
 _ALLOWED = {"increment": (COUNTER, GAUGE), "set": (GAUGE,), "observe": (HISTOGRAM,), "value": (COUNTER, GAUGE)}
 
 
@@ -81,13 +90,15 @@ def make_metric_family(runtime: Runtime) -> Any:
     class MetricFamily:
         """Metrics of one name and kind that differ in their labels. With this object its metrics go."""
 
-        COUNTER = COUNTER
-        GAUGE = GAUGE
-        HISTOGRAM = HISTOGRAM
+        COUNTER = MetricKind.COUNTER
+        GAUGE = MetricKind.GAUGE
+        HISTOGRAM = MetricKind.HISTOGRAM
 
         def __init__(self, name: str, description: str, kind: str) -> None:
-            if kind not in (COUNTER, GAUGE, HISTOGRAM):
-                raise TritonModelException(f"metric family '{name}': unknown kind {kind!r}")
+            try:
+                kind = MetricKind(kind).value
+            except ValueError:
+                raise TritonModelException(f"metric family '{name}': unknown kind {kind!r}") from None
             self._name = str(name)
             self._kind = kind
             self._key = runtime.call("metric.family", self._name, str(description), kind)

@@ -11,7 +11,7 @@ import numpy as np
 
 from . import calls, datatypes, errors, messages, model_config, responses, senders, strings, tensor
 from .logger import make_logger
-from .metrics import Metric, make_metric_family
+from .metrics import Metric, MetricKind, make_metric_family
 from .model_control import make_model_control
 from .runtime import WARNING, Runtime
 
@@ -24,11 +24,13 @@ _SHARED: dict[str, Any] = {
     "InferenceResponseSender": senders.InferenceResponseSender,
     "ResponseIterator": calls.ResponseIterator,
     "InferenceTrace": messages.InferenceTrace,
+    "MemoryType": messages.MemoryType,
     "PreferredMemory": messages.PreferredMemory,
     "TritonError": errors.TritonError,
     "TritonModelException": errors.TritonModelException,
     "ModelConfig": model_config.ModelConfig,
     "Metric": Metric,
+    "MetricKind": MetricKind,
     "get_input_config_by_name": model_config.get_input_config_by_name,
     "get_output_config_by_name": model_config.get_output_config_by_name,
     "using_decoupled_model_transaction_policy": model_config.using_decoupled_model_transaction_policy,

@@ -54,12 +54,12 @@ class Responses:
         self._closed = False
 
     def send(self, sender: InferenceResponseSender, response: InferenceResponse | None, final: bool) -> None:
-        item = self._packed(sender.key, response, LAST if final else MORE)
+        item = self._packed(sender._key, response, LAST if final else MORE)
         if not final:
             with self._room:
-                if not sender.ahead:
-                    self._ahead[sender.key] = sender
-                sender.ahead += 1
+                if not sender._ahead:
+                    self._ahead[sender._key] = sender
+                sender._ahead += 1
         self._post(item)
 
     def fail(self, key: int, error: TritonError) -> None:
@@ -80,19 +80,19 @@ class Responses:
 
     def wait_for_room(self, sender: InferenceResponseSender) -> None:
         """Raises TritonModelException: on an event loop, after some seconds."""
-        if sender.ahead < WINDOW:
+        if sender._ahead < WINDOW:
             return
         on_loop = _is_on_loop()
         limit, timeout_s = (_LOOP_WINDOW, _LOOP_WAIT_S) if on_loop else (WINDOW, None)
 
         def may_go() -> bool:
-            return sender.ahead < limit or self._closed or sender.is_cancelled()
+            return sender._ahead < limit or self._closed or sender.is_cancelled()
 
         with self._room:
             if not self._room.wait_for(may_go, timeout_s):
                 raise TritonModelException(
-                    f"Unable to send response: the client has not taken the last {sender.ahead} responses, and waiting "
-                    "for it would hold the event loop up; send from a thread, which may wait"
+                    f"Unable to send response: the client has not taken the last {sender._ahead} responses, and "
+                    "waiting for it would hold the event loop up; send from a thread, which may wait"
                 )
 
     def taken(self, counts: list[tuple[int, int]]) -> None:
@@ -101,7 +101,7 @@ class Responses:
             for key, count in counts:
                 sender = self._ahead.get(key)
                 if sender is not None:
-                    sender.ahead -= count
+                    sender._ahead -= count
             self._room.notify_all()
 
     def close(self) -> None:

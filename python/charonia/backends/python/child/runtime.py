@@ -61,7 +61,7 @@ class Runtime(Protocol):
 
     def wait_for_room(self, sender: InferenceResponseSender) -> None:
         """Block while the reader of the responses is too far behind; never when the request was cancelled. Called
-        before `send` while `sender.ahead` is not 0."""
+        before `send` while `sender._ahead` is not 0."""
 
     def dropped(self, sender: InferenceResponseSender) -> None:
         """The model has let go of a request that still waits for a response. Out of the garbage collector, so maybe in

@@ -45,21 +45,21 @@ class InferenceResponseSender:
     It does not hold its request: where a model drops both before the end, the runtime learns of it at once.
 
     Attributes:
-        key: what the runtime knows the request by.
-        ahead: for the runtime to count in: responses that their reader has not taken.
+        _key: what the runtime knows the request by.
+        _ahead: for the runtime to count in: responses that their reader has not taken.
     """
 
     __slots__ = (
         "__weakref__",
+        "_ahead",
         "_closed",
         "_count",
         "_is_cancelled",
         "_is_taken",
+        "_key",
         "_lock",
         "_runtime",
         "_unwanted",
-        "ahead",
-        "key",
     )
 
     def __init__(self, request: InferenceRequest) -> None:
@@ -70,8 +70,8 @@ class InferenceResponseSender:
         self._is_cancelled = request._is_cancelled
         self._unwanted = request._unwanted
         self._lock = threading.Lock()
-        self.key = request._slot
-        self.ahead = 0
+        self._key = request._slot
+        self._ahead = 0
 
     def send(self, response: InferenceResponse | None = None, flags: int = 0) -> None:
         """Blocks while the reader of the responses is too far behind.
@@ -92,7 +92,7 @@ class InferenceResponseSender:
                 "Inference Response object must be provided when the response flags is set to zero: "
                 "only the end of the responses comes without one"
             )
-        if self.ahead:
+        if self._ahead:
             self._runtime.wait_for_room(self)
         with self._lock:
             self._check_turn(response)
@@ -103,7 +103,7 @@ class InferenceResponseSender:
             self._closed = final
 
     def is_cancelled(self) -> bool:
-        return bool(self._is_cancelled(self.key))
+        return bool(self._is_cancelled(self._key))
 
     def _check_turn(self, response: InferenceResponse | None) -> None:
         plain = not self._runtime.decoupled
