@@ -1,6 +1,7 @@
 """From a model's configuration to its scheduler."""
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -29,6 +30,10 @@ from charonia.scheduling.timer import Timer
 
 if TYPE_CHECKING:
     from charonia.config.schema import ModelConfig, ModelDynamicBatching, ModelQueuePolicy
+
+
+# Between two steps of a plan, each of which takes about a third of a millisecond.
+_PLAN_PAUSE_NS = 3_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +82,7 @@ def build_scheduler(
         rule = StrategyBatching(rule, strategy, config.name, log)
     target = latency_target(config)
     if target is not None and isinstance(rule, DynamicBatching):
-        rule = _with_target(rule, config, target, log, timer)
+        rule = _with_target(rule, config, target, log, clock, timer)
     return QueuedScheduler(
         rule,
         clock,
@@ -91,15 +96,19 @@ def build_scheduler(
 
 
 def _with_target(
-    forming: DynamicBatching, config: "ModelConfig", target: LatencyTargetSetting, log: Log, timer: Timer
+    forming: DynamicBatching, config: "ModelConfig", target: LatencyTargetSetting, log: Log, clock: Clock, timer: Timer
 ) -> LatencyTargetBatching:
-    """Plans are made on the timer's thread: they cost milliseconds, which an instance spends better."""
+    """Plans are made on the timer's thread, step by step: they cost milliseconds, which an instance spends better."""
+
+    def defer(step: Callable[[], None]) -> None:
+        timer.at(clock.now_ns() + _PLAN_PAUSE_NS, step)
+
     asked = LatencyTarget(
         target.percentile / 100,
         int(target.ms * 1e6),
         config.dynamic_batching.max_queue_delay_microseconds * 1000,
     )
-    return LatencyTargetBatching(forming, asked, target.key, config.name, log, lambda plan: timer.at(0, plan))
+    return LatencyTargetBatching(forming, asked, target.key, config.name, log, defer)
 
 
 def batch_rule(config: "ModelConfig") -> BatchRule:

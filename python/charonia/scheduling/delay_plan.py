@@ -1,6 +1,6 @@
 """Which delay suits a latency target: the one that makes the largest batches of those that keep it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from charonia.scheduling.replay import Executed, Outcome, Setting, replay
@@ -42,30 +42,40 @@ class DelayPlan:
     is_met: bool
 
 
-def plan_delay(requests: Sequence[Executed], setting: Setting, target: LatencyTarget, error_ns: float) -> DelayPlan:
-    """
+def plan_delay(
+    requests: Sequence[Executed], setting: Setting, target: LatencyTarget, error_ns: float
+) -> Iterator[DelayPlan | None]:
+    """Gives None after each replay, so that whoever plans can pause there, and at last the plan.
+
     Args:
         requests: executed lately, in the order in which they were queued; at least one.
         error_ns: what requests take longer than a replay says.
     """
     allowed_ns = target.latency_ns * _MARGIN - error_ns
 
-    def tried(share: float) -> Outcome:
-        return replay(requests, int(share * target.longest_ns), target.quantile, setting)
-
-    outcomes = {share: tried(share) for share in _TRIED}
+    outcomes: dict[float, Outcome] = {}
+    for share in _TRIED:
+        outcomes[share] = _tried(share, requests, setting, target)
+        yield None
     kept = [share for share in _TRIED if outcomes[share].latency_ns <= allowed_ns]
     if not kept:
-        return DelayPlan(0, False)
+        yield DelayPlan(0, False)
+        return
     above = next((share for share in _TRIED if share > kept[-1]), None)
     for _ in range(_REFINED if above is not None else 0):
         assert above is not None
         between = (kept[-1] + above) / 2
-        outcomes[between] = tried(between)
+        outcomes[between] = _tried(between, requests, setting, target)
+        yield None
         if outcomes[between].latency_ns <= allowed_ns:
             kept.append(between)
         else:
             above = between
     largest = max(outcomes[share].mean_rows for share in kept)
     share = next(share for share in kept if outcomes[share].mean_rows >= _WORTHWHILE * largest)
-    return DelayPlan(int(share * target.longest_ns), True)
+    yield DelayPlan(int(share * target.longest_ns), True)
+
+
+def _tried(share: float, requests: Sequence[Executed], setting: Setting, target: LatencyTarget) -> Outcome:
+    """With this share of the longest delay."""
+    return replay(requests, int(share * target.longest_ns), target.quantile, setting)
