@@ -200,6 +200,22 @@ def test_flags_without_effect_and_deprecated_ones_are_remarked() -> None:
     assert "use --disable-auto-complete-config" in remarks[1]
 
 
+@pytest.mark.parametrize(
+    ("flag", "setting"),
+    [
+        ("--trace-file=/t", "triton,file=/t"),
+        ("--trace-level=MAX", "level=MAX"),
+        ("--trace-rate=5", "rate=5"),
+        ("--trace-count=7", "count=7"),
+        ("--trace-log-frequency=9", "triton,log-frequency=9"),
+    ],
+)
+def test_older_flags_of_traces_are_settings(flag: str, setting: str) -> None:
+    assert parse_flags([REPOSITORY, flag]).options.trace_config == (setting,)
+    newer = f"--trace-config={setting.partition('=')[0]}=new"
+    assert parse_flags([REPOSITORY, newer, flag]).options.trace_config[-1] == newer.removeprefix("--trace-config=")
+
+
 def test_log_verbose_takes_levels_and_words() -> None:
     assert [
         parse_flags([REPOSITORY, f"--log-verbose={word}"]).options.log_verbose for word in ("2", "true", "False")
