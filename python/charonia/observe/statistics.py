@@ -151,7 +151,7 @@ class ModelStatistics:
         total_ns, lookup_ns = end_ns - request.arrival_ns, end_ns - start_ns
         with self.lock:
             self.success.add(1, total_ns)
-            self.queue.add(1, 0)
+            self.queue.count += 1
             self.cache_hit.add(1, lookup_ns)
             self.queue_latency.observe(0)
             self.total_latency.observe(total_ns)
