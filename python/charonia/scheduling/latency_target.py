@@ -181,7 +181,8 @@ class LatencyTargetBatching:
             return
         said = replay(requests, self._forming.delay_ns, self._target.quantile, setting).latency_ns
         took = quantile_of([each.answered_ns - each.arrived_ns for each in requests], self._target.quantile)
-        change = took - said - self._error_ns
+        # One moment in which everything stood still is no reason to despair.
+        change = min(took - said - self._error_ns, self._target.latency_ns / 2)
         self._error_ns = max(0.0, self._error_ns + (_WORSE_SHARE if change > 0 else _BETTER_SHARE) * change)
 
     def _follow(self, plan: DelayPlan) -> None:

@@ -114,6 +114,22 @@ def test_what_is_out_of_reach_is_told_once_and_comes_back():
     assert [line for line in world.lines.lines if "can be met again" in line]
 
 
+def test_one_moment_in_which_everything_stood_still_changes_little():
+    usual = line(2, 0.05)
+    stall_s = [8.0]
+
+    def takes(rows, now_s):
+        if stall_s and now_s >= stall_s[0]:
+            stall_s.clear()
+            return 300_000_000
+        return usual(rows, now_s)
+
+    world = LatencyWorld(takes, target_ms=TARGET_MS)
+    done = world.run(steady(500, 16))
+    assert [line for line in world.lines.lines if line.startswith("W")] == []
+    assert mean_rows(done, 12, 16) >= 0.95 * mean_rows(done, SETTLED_S, 8)
+
+
 def test_more_than_the_model_can_do_is_out_of_reach():
     world = LatencyWorld(line(4, 1), target_ms=TARGET_MS)
     world.run(steady(2000, 5))
@@ -139,3 +155,17 @@ def test_without_requests_nothing_is_known_and_nothing_waits():
     assert [round(each.ms) for each in done] == [2, 2]
     assert world.rule.delay_us == 0
     assert world.lines.lines == []
+
+
+def test_a_plan_is_made_in_steps_and_one_at_a_time():
+    world, steps = LatencyWorld(line(2, 0.05), target_ms=TARGET_MS), []
+    world.rule._defer = steps.append
+    world.run(steady(500, 3))
+    assert len(steps) == 1  # more plans would have been due
+    assert world.rule.delay_us == 0
+    count = 0
+    while steps:
+        steps.pop()()
+        count += 1
+    assert count > 10
+    assert world.rule.delay_us > 0
