@@ -201,19 +201,19 @@ def test_flags_without_effect_and_deprecated_ones_are_remarked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("flag", "setting"),
+    ("flag", "older", "newer"),
     [
-        ("--trace-file=/t", "triton,file=/t"),
-        ("--trace-level=MAX", "level=MAX"),
-        ("--trace-rate=5", "rate=5"),
-        ("--trace-count=7", "count=7"),
-        ("--trace-log-frequency=9", "triton,log-frequency=9"),
+        ("--trace-file=/t", "triton,file=/t", "triton,file=/n"),
+        ("--trace-level=MAX", "level=MAX", "level=TIMESTAMPS"),
+        ("--trace-rate=5", "rate=5", "rate=6"),
+        ("--trace-count=7", "count=7", "count=8"),
+        ("--trace-log-frequency=9", "triton,log-frequency=9", "triton,log-frequency=10"),
     ],
 )
-def test_older_flags_of_traces_are_settings(flag: str, setting: str) -> None:
-    assert parse_flags([REPOSITORY, flag]).options.trace_config == (setting,)
-    newer = f"--trace-config={setting.partition('=')[0]}=new"
-    assert parse_flags([REPOSITORY, newer, flag]).options.trace_config[-1] == newer.removeprefix("--trace-config=")
+def test_older_flags_of_traces_are_settings(flag: str, older: str, newer: str) -> None:
+    assert parse_flags([REPOSITORY, flag]).options.trace_config == (older,)
+    both = parse_flags([REPOSITORY, f"--trace-config={newer}", flag]).options
+    assert both.trace_config == (older, newer)  # of one setting the last counts
 
 
 def test_log_verbose_takes_levels_and_words() -> None:
