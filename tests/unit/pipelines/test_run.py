@@ -12,7 +12,7 @@ from charonia.core.errors import (
     QueueFullError,
     UnavailableError,
 )
-from charonia.core.request import Reply, refuse
+from charonia.core.request import ANY_VERSION, Reply, refuse
 from charonia.core.tensor import Tensor
 from charonia.observe.stamps import Stamps
 from charonia.testing.log import kept_log
@@ -103,6 +103,13 @@ def test_steps_of_one_model_and_its_versions_are_told_apart():
     assert ensemble.answer(OUT=2).model_version == 1
     assert ensemble.answer(OUT=3).model_version == 2
     assert ensemble.outputs(request) == {"OUT": 3}
+
+
+@pytest.mark.parametrize("version", ["0", "-1", "-7"])
+def test_a_step_without_a_version_asks_for_the_latest(version):
+    ensemble = Ensemble(config_of(f"m/{version}: IN>IN -> OUT>OUT"))
+    ensemble.ask()
+    assert ensemble.answer(OUT=2).model_version == ANY_VERSION
 
 
 def test_optional_inputs_that_are_absent_hold_nothing_up():

@@ -1,5 +1,6 @@
 """Session options and execution providers from a configuration."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import onnxruntime
@@ -54,6 +55,19 @@ def test_every_setting_reaches_the_session(options_of: Any) -> None:
     assert options.graph_optimization_level == onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
 
 
+def test_libraries_of_operators_are_registered(parse: Any) -> None:
+    registered: list[str] = []
+
+    class Recorded(onnxruntime.SessionOptions):  # type: ignore[misc]
+        def register_custom_ops_library(self, path: str) -> None:
+            registered.append(path)
+
+    runtime: Any = SimpleNamespace(**{**vars(onnxruntime), "SessionOptions": Recorded})
+    config = parse('name: "m" model_operations { op_library_filename: [ "/a.so", "/b.so" ] }')
+    session_options(runtime, config, {}, 1, 0)
+    assert registered == ["/a.so", "/b.so"]
+
+
 def test_arena_shrinkage_is_a_run_option(parse: Any) -> None:
     key = "memory.enable_memory_arena_shrinkage"
     options = run_options(onnxruntime, parse('name: "m" ' + _parameter(key, "cpu:0")))
@@ -90,6 +104,12 @@ def test_providers_by_device(parse: Any) -> None:
     assert providers_for(parse('name: "m"'), "cpu", EVERY) == [Provider(CPU, {})]
     assert providers_for(openvino, "cpu", EVERY) == [Provider(OPENVINO, {"device_type": "CPU"}), Provider(CPU, {})]
     assert providers_for(parse('name: "m"'), "gpu:1", EVERY) == [Provider(CUDA, {"device_id": "1"}), Provider(CPU, {})]
+
+
+def test_parameters_of_openvino(parse: Any) -> None:
+    config = parse('name: "m" ' + _accelerator("cpu", "openvino", _option("num_of_threads", "2")))
+    openvino, _ = providers_for(config, "cpu", EVERY)
+    assert openvino.options == {"device_type": "CPU", "num_of_threads": "2"}
 
 
 def test_tensorrt_options_have_the_names_that_the_runtime_knows(parse: Any) -> None:
