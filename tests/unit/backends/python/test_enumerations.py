@@ -1,7 +1,8 @@
-"""The enumerations of the API: models name their members through the classes that take them, or by the type."""
+"""The enumerations and constants of the API: models name members through the classes that take them, or by the type."""
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from charonia.backends.python.child.internals import build_internals
@@ -59,3 +60,29 @@ def test_types_of_memory(api, name, value):
 def test_the_internal_module_has_them_too(api):
     internals = build_internals(api, lambda: 0)
     assert (internals.MetricKind, internals.MemoryType) == (api.MetricKind, api.MemoryType)
+
+
+def test_constants_have_tritons_values(api):
+    names = "REQUEST_FLAG_SEQUENCE_START REQUEST_FLAG_SEQUENCE_END RESPONSE_COMPLETE_FINAL REQUEST_RELEASE_ALL"
+    assert [getattr(api, f"TRITONSERVER_{name}") for name in names.split()] == [1, 2, 1, 1]
+    assert api.TRITONSERVER_REQUEST_RELEASE_RESCHEDULE == 2
+    codes = "UNKNOWN INTERNAL NOT_FOUND INVALID_ARG UNAVAILABLE UNSUPPORTED ALREADY_EXISTS CANCELLED"
+    assert [getattr(api.TritonError, name) for name in codes.split()] == list(range(8))
+
+
+def test_numpy_types_by_the_names_of_configurations(api):
+    types = api.TRITON_STRING_TO_NUMPY
+    assert {name: types[name] for name in ("TYPE_BOOL", "TYPE_UINT64", "TYPE_FP16", "TYPE_STRING")} == {
+        "TYPE_BOOL": bool,
+        "TYPE_UINT64": np.uint64,
+        "TYPE_FP16": np.float16,
+        "TYPE_STRING": np.object_,
+    }
+
+
+def test_flags_of_a_request_may_be_changed(api):
+    request = api.InferenceRequest(model_name="m", inputs=[], requested_output_names=[])
+    request.set_flags(api.TRITONSERVER_REQUEST_FLAG_SEQUENCE_START | api.TRITONSERVER_REQUEST_FLAG_SEQUENCE_END)
+    assert request.flags() == 3
+    with pytest.raises(TypeError, match="flags"):
+        request.set_flags(None)
