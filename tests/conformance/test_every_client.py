@@ -37,7 +37,7 @@ def test_server_metadata(client):
     assert told["version"]
     named = {"classification", "sequence", "model_repository", "statistics", "binary_tensor_data"}
     assert named <= set(told["extensions"])
-    assert not {"trace", "system_shared_memory"} & set(told["extensions"])  # not there yet
+    assert {"trace", "system_shared_memory"} <= set(told["extensions"])
 
 
 def test_model_metadata(client):
@@ -168,7 +168,6 @@ LATER = (
     ("register_system_shared_memory", ("region", "/key", 64)),
     ("unregister_system_shared_memory", ()),
     ("get_cuda_shared_memory_status", ()),
-    ("get_trace_settings", ()),
 )
 
 

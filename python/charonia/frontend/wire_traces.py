@@ -21,12 +21,13 @@ class WireTraces:
 
     def begin(self, call: InferCall) -> Trace | None:
         """Of a call that was just taken; None where it is not traced."""
-        front = _FRONTS[call.protocol]
-        trace = self._tracer.sample(call.model_name, front, call.begun_ns, call.arrival_ns, call.header)
-        if trace is not None:
-            self._watched[call.key] = call, trace
-            if not call.watch():
-                self._leave(call.key)
+        sample = self._tracer.sample(call.model_name, call.header)
+        if sample is None:
+            return None
+        trace = self._tracer.begin(sample, _FRONTS[call.protocol], call.begun_ns, call.arrival_ns)
+        self._watched[call.key] = call, trace
+        if not call.watch():
+            self._leave(call.key)
         return trace
 
     def told(self, key: int) -> None:

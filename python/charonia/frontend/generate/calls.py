@@ -125,7 +125,8 @@ class Generate:
 
     def _traced(self, call: "HttpCall", model: str, now_ns: int) -> Trace | None:
         assert self._tracer is not None
-        return self._tracer.sample(model, "HTTP", call.begun_ns, call.arrival_ns or now_ns, call.header)
+        sample = self._tracer.sample(model, call.header)
+        return sample and self._tracer.begin(sample, "HTTP", call.begun_ns, call.arrival_ns or now_ns)
 
     def _request(self, call: "HttpCall", name: str, version_text: str, streams: bool, arrival_ns: int) -> InferRequest:
         version = parse_version(version_text, name)

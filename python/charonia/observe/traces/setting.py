@@ -4,6 +4,7 @@ import threading
 from collections.abc import Set
 from dataclasses import dataclass, replace
 from enum import IntFlag, StrEnum
+from itertools import count
 
 
 class Level(IntFlag):
@@ -53,7 +54,7 @@ class TraceSetting:
         self._values = values
         self._lock = threading.Lock()
         self._count = values.count
-        self._seen = 0
+        self._seen = count(1)
         self._open = 0
         self._retired = False
 
@@ -77,15 +78,16 @@ class TraceSetting:
             forced: it brings a context of OpenTelemetry, and is traced whatever rate and count say.
         """
         rate = self._values.rate
+        due = rate > 0 and next(self._seen) % rate == 0  # without the lock: this is all that most requests pay
+        if not (due or forced):
+            return False
         with self._lock:
-            hit = False
-            if rate and (forced or not (self.fault or self._count == 0)):
-                self._seen += 1
-                hit = self._seen % rate == 0 and self._count != 0
-                if hit and self._count > 0:
-                    self._count -= 1
-            self._open += hit or forced
-            return hit or forced
+            hit = due and not (self.fault or self._count == 0)
+            if hit and self._count > 0:
+                self._count -= 1
+            taken = hit or forced
+            self._open += taken
+            return taken
 
     def retire(self) -> None:
         """Others have taken its place: nothing is sampled any more."""

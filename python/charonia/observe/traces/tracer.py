@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from itertools import count
+from typing import NamedTuple
 
 from charonia.core.clock import Clock
 from charonia.core.errors import InvalidArgumentError
@@ -17,6 +18,14 @@ from charonia.observe.traces.writer import Nowhere, Sink, TraceWriter
 
 Header = Callable[[str], str | None]
 """A header, or metadata, of the request by its name in lower case."""
+
+
+class Sample(NamedTuple):
+    """A request that is traced: by which setting, and in OpenTelemetry's mode with which span, below which one."""
+
+    setting: TraceSetting
+    context: SpanContext | None = None
+    caller: SpanContext | None = None
 
 
 class Tracer:
@@ -66,34 +75,27 @@ class Tracer:
         self._listener = listener
         listener(self.on)
 
-    def sample(self, model: str, front: str, begun_ns: int, arrival_ns: int, header: Header) -> Trace | None:
-        """The trace of a request to `model` that has come, or None where it is not traced.
+    def sample(self, model: str, header: Header) -> "Sample | None":
+        """Of a request to `model` that has come: None where it is not traced, which has to be said quickly."""
+        setting = self.settings.of(model)
+        if not setting.level:
+            return None
+        if not self._needs_context:
+            return Sample(setting) if setting.sample() else None
+        traceparent = header("traceparent")
+        caller = context_of_headers(traceparent, header("tracestate")) if traceparent else None
+        if not setting.sample(forced=caller is not None):
+            return None
+        return Sample(setting, caller.child() if caller is not None else new_context(), caller)
+
+    def begin(self, sample: "Sample", front: str, begun_ns: int, arrival_ns: int) -> Trace:
+        """Its trace, to be left once.
 
         Args:
             front: HTTP or GRPC.
             begun_ns: when its first byte came, 0 where that is not known.
         """
-        setting = self.settings.of(model)
-        if not setting.level:
-            return None
-        if not self._needs_context:
-            return self._trace(setting, front, begun_ns, arrival_ns) if setting.sample() else None
-        traceparent = header("traceparent")
-        caller = context_of_headers(traceparent, header("tracestate")) if traceparent else None
-        if not setting.sample(forced=caller is not None):
-            return None
-        context = caller.child() if caller is not None else new_context()
-        return self._trace(setting, front, begun_ns, arrival_ns, context, caller)
-
-    def _trace(
-        self,
-        setting: TraceSetting,
-        front: str,
-        begun_ns: int,
-        arrival_ns: int,
-        context: SpanContext | None = None,
-        caller: SpanContext | None = None,
-    ) -> Trace:
+        setting, context, caller = sample
         put = self._writer.put
         return Trace(setting, front, begun_ns, arrival_ns, self._clock, self._numbers, put, context, caller)
 

@@ -18,7 +18,8 @@ OTEL = "mode=opentelemetry"
 
 
 def sample(tracer, header=no_header, model="m"):
-    return tracer.sample(model, "HTTP", 0, 100, header)
+    found = tracer.sample(model, header)
+    return found and tracer.begin(found, "HTTP", 0, 100)
 
 
 def test_off_by_default():
