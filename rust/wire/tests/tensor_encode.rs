@@ -38,6 +38,24 @@ fn fp64(values: &[f64]) -> String {
 }
 
 #[test]
+fn an_output_that_lies_elsewhere_is_only_described() {
+    let mut placed = output("X", DataType::Int32, &[2, 3], Vec::new());
+    placed.is_elsewhere = true;
+    let mut texts = output("T", DataType::Bytes, &[4], Vec::new());
+    texts.is_elsewhere = true;
+    let beside = output("Y", DataType::Uint8, &[1], vec![7]);
+    let response = Response { model_name: "m".to_owned(), outputs: vec![placed, texts, beside], ..Response::default() };
+    for (binary, tail) in [(false, 0), (true, 1)] {
+        let request = ParsedCall { binary_default: binary, ..ParsedCall::default() };
+        let encoded = encode_response(&request, &response).expect("nothing to check where nothing is");
+        let json: serde_json::Value = serde_json::from_slice(&encoded.json).expect("JSON");
+        assert_eq!(json["outputs"][0], serde_json::json!({"name": "X", "datatype": "INT32", "shape": [2, 3]}));
+        assert_eq!(json["outputs"][1], serde_json::json!({"name": "T", "datatype": "BYTES", "shape": [4]}));
+        assert_eq!((encoded.tail.len(), encoded.is_binary()), (tail, binary));
+    }
+}
+
+#[test]
 fn a_plain_answer() {
     let outputs = vec![
         output("OUTPUT0", DataType::Int32, &[4], vec![5, 0, 0, 0, 6, 0, 0, 0, 255, 255, 255, 255, 0, 0, 0, 0]),

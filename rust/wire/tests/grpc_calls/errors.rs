@@ -125,6 +125,23 @@ async fn shared_memory_inputs_have_no_data() {
 }
 
 #[tokio::test]
+async fn a_place_in_shared_memory_needs_a_region() {
+    let server = Running::echo();
+    let mut client = server.client().await;
+    for key in ["shared_memory_offset", "shared_memory_byte_size"] {
+        let mut request = raw_request(4);
+        request.inputs[0].parameters = vec![parameter(key, ParameterChoice::Int64(4))];
+        let status = client.infer(request).await.unwrap_err();
+        assert!(status.message().contains(&format!("'{key}' can not be specified without")), "{status:?}");
+        let mut request = raw_request(4);
+        let parameters = vec![parameter(key, ParameterChoice::Int64(4))];
+        request.outputs = vec![InferRequestedOutput { name: "Y".to_owned(), parameters }];
+        let status = client.infer(request).await.unwrap_err();
+        assert!(status.message().contains("for tensor 'Y'"), "{status:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_models_failure_keeps_its_code_and_message() {
     let server = Running::start(|item| {
         if let Item::Call(call) = item {
