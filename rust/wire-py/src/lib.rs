@@ -28,7 +28,8 @@ fn http_status(code: i32) -> u16 {
 #[allow(clippy::needless_pass_by_value)] // Extracted from Python objects.
 fn bytes_fault(model: &str, input: &str, shape: Vec<i64>, data: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
     let view = View::of(data)?;
-    let fault = tensor_bytes(model, input, DataType::Bytes, &shape, view.slice()).err();
+    let slice = view.slice();
+    let fault = data.py().detach(|| tensor_bytes(model, input, DataType::Bytes, &shape, slice).err());
     Ok(fault.map(|failure| failure.message))
 }
 
