@@ -2,8 +2,11 @@
 
 import base64
 import gc
+import json
 import shutil
 import subprocess
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -123,6 +126,15 @@ def test_the_state(way, memory):
     way.client.unregister_cuda_shared_memory("g")
     with pytest.raises(InferenceServerException, match="Unable to find cuda shared memory region: 'g'"):
         way.client.get_cuda_shared_memory_status("g")
+
+
+def test_a_region_needs_a_name(running, memory):
+    url = f"http://127.0.0.1:{running.ports['http']}/v2/cudasharedmemory/register"
+    handle = {"b64": base64.b64encode(memory.raw_handle).decode()}
+    body = json.dumps({"raw_handle": handle, "device_id": 0, "byte_size": 8}).encode()
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(url, body, timeout=10)
+    assert (refused.value.code, "'region name' is necessary" in refused.value.read().decode()) == (400, True)
 
 
 def test_what_can_not_be_registered(way, memory):
