@@ -75,7 +75,7 @@ RULES = {
     "L runtime that leads elsewhere": (f'{CUSTOM} runtime: "../x/libtriton_custom.so"', "runtime", "has no such library"),
     "L a Python runtime for what is not written in Python": (f'backend: "onnxruntime" runtime: "model.py" {IO}', "runtime", 'write "libtriton_onnxruntime.so"'),
     "V cache with sequences": (f"{sequences('')} response_cache {{ enable: true }}", "response_cache", "does not currently support models with sequence_batching"),
-    "V cache of decoupled models": (f"{CUSTOM} model_transaction_policy {{ decoupled: true }} response_cache {{ enable: true }}", "response_cache", "does not serve decoupled models"),
+    "V cache of decoupled models": (f"{CUSTOM} model_transaction_policy {{ decoupled: true }} response_cache {{ enable: true }}", "response_cache", "does not currently support decoupled models"),
     "V metric without a family": (f"{CUSTOM} model_metrics {{ metric_control {{ histogram_options {{ buckets: 1 }} }} }}", "model_metrics.metric_control[0]", "names no metric"),
     "V metric without buckets": (f'{CUSTOM} model_metrics {{ metric_control {{ metric_identifier {{ family: "nv_inference_first_response_histogram_ms" }} }} }}', "model_metrics.metric_control[0]", "has no buckets"),
     # Dynamic batching
