@@ -1,6 +1,7 @@
 """Floods of HTTP/2 frames: the connection ends and says why, others are answered meanwhile and afterwards."""
 
 import os
+import struct
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -34,6 +35,7 @@ from tests.wire.served import (
 )
 
 ENHANCE_YOUR_CALM = 11
+MAX_CONCURRENT_STREAMS = 3  # a setting
 # Generous: what is looked for are leaks by flood, which are hundreds of megabytes.
 MOST_GROWTH_BYTES = 60 << 20
 
@@ -112,6 +114,19 @@ def test_more_streams_than_may_be_open(served: Served) -> None:
     connection.sendall(b"".join(asks))
     assert served.answers()
     connection.close()
+
+
+@pytest.mark.parametrize("door", ["http", "grpc"])
+def test_a_client_is_told_how_many_streams_it_may_open(transport: Authority | None, door: str) -> None:
+    with Served(transport, http2_max_streams=7) as running:
+        connection = begun(running, door)
+        received = b""
+        while not any(kind == SETTINGS and payload for kind, _, _, payload in frames(received)):
+            received += connection.recv(65536)
+        payload = next(payload for kind, _, _, payload in frames(received) if kind == SETTINGS)
+        told = dict(struct.iter_unpack(">HI", payload))
+        assert told[MAX_CONCURRENT_STREAMS] == 7
+        connection.close()
 
 
 def test_a_header_block_that_never_ends(served: Served) -> None:

@@ -6,7 +6,7 @@ from charonia.core.errors import InvalidArgumentError
 from charonia.observe.custom_metrics import MetricKind
 from charonia.observe.metrics import OWN_NAMES, Metrics
 from charonia.observe.metrics_config import MetricsOptions
-from charonia.observe.statistics import Duration, ModelStatistics
+from charonia.observe.statistics import Duration, ModelStatistics, new_statistics
 from charonia.testing.models import FakeModel
 
 COUNTERS = (
@@ -177,3 +177,28 @@ def test_the_delay_of_models_that_have_a_latency_target():
     text = text_of(FakeModel("m", batch_delay_us=1500.0), FakeModel("fixed"))
     delays = families(text)["charonia_batch_delay_us"].samples
     assert [(each.labels["model"], each.value) for each in delays] == [("m", 1500.0)]
+
+
+def test_a_model_with_a_cache_tells_hits_and_misses():
+    config = ModelConfig()
+    config.response_cache.enable = True
+    options = MetricsOptions(summary_latencies=True)
+    counted = new_statistics(options, config)
+    counted.cache_hit, counted.cache_miss = Duration(2, 9_999), Duration(1, 3_000)
+    assert counted.summaries is not None
+    counted.summaries.record_hit(4_000, 0)
+    counted.summaries.record_miss(3_000, 0)
+    model = FakeModel("m", 1, config, counted)
+    page = Metrics(lambda: [model], ready, options, Hand()).text()
+    for name, value in {
+        "nv_cache_num_hits_per_model": 2,
+        "nv_cache_num_misses_per_model": 1,
+        "nv_cache_hit_duration_per_model": 9,
+        "nv_cache_miss_duration_per_model": 3,
+        "nv_cache_hit_summary_per_model_count": 1,
+        "nv_cache_miss_summary_per_model_sum": 3,
+    }.items():
+        assert f'{name}{{model="m",version="1"}} {value}\n' in page
+    assert 'nv_cache_hit_summary_per_model{model="m",version="1",quantile="0.5"}' in page
+    assert "nv_inference_request_summary_us" not in page
+    assert "nv_cache" not in text_of(FakeModel("plain"), summary_latencies=True)
