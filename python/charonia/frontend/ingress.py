@@ -88,8 +88,9 @@ class Ingress:
             while not self._stopping:
                 items = self._wire.take(_TAKE_AT_MOST, _FOREVER_S)
                 accept = self.acceptor()
-                for item in items:
-                    self._handle(item, accept)
+                with self._channel.gathering():
+                    for item in items:
+                        self._handle(item, accept)
         except BaseException as error:
             self._on_death("ingress", error)
 

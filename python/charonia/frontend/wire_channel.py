@@ -1,7 +1,9 @@
 """Replies on their way back to the wire. A reply that can't be sent fails alone."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import groupby
+from threading import get_ident
 from typing import Protocol, cast
 
 from charonia._wire import InferCall, Output
@@ -13,6 +15,10 @@ from charonia.frontend.request_log import RequestLog
 
 Failure = tuple[InferCall, int, str, bool, bool]
 """(call, code, message, whether the request was admitted to its model before it failed, final)."""
+
+
+# The first of them waits for the last one, at some 15 us each.
+_GATHERED_AT_MOST = 16
 
 
 class ReplySink(Protocol):
@@ -34,8 +40,36 @@ class WireChannel:
         self._wire = wire
         self._forget = forget
         self._requests = requests
+        self._gatherer = 0
+        self._gathered: list[Reply] = []
+
+    @contextmanager
+    def gathering(self) -> Iterator[None]:
+        """What the calling thread sends inside this leaves together, where it may: answers of a cache, refusals.
+
+        For one thread; to hand over sixteen answers costs little more than one.
+        """
+        self._gatherer = get_ident()
+        try:
+            yield
+        finally:
+            self._gatherer = 0
+            self._flush()
+
+    def _flush(self) -> None:
+        replies, self._gathered = self._gathered, []
+        if replies:
+            self._send_all(replies)
 
     def send(self, replies: Sequence[Reply]) -> None:
+        if self._gatherer and self._gatherer == get_ident():
+            self._gathered.extend(replies)
+            if len(self._gathered) >= _GATHERED_AT_MOST or not all(map(_may_wait, replies)):
+                self._flush()
+        else:
+            self._send_all(replies)
+
+    def _send_all(self, replies: Sequence[Reply]) -> None:
         if self._requests.on:
             self._requests.answered(replies)
         for reply in replies:
@@ -76,6 +110,11 @@ class _Unsendable(CharoniaError):
 
     def __init__(self, model: str, error: Exception) -> None:
         super().__init__(f"the answer of model '{model}' can't be sent: {type(error).__name__}: {error}")
+
+
+def _may_wait(reply: Reply) -> bool:
+    """Nobody writes to its outputs once `send` has returned."""
+    return reply.final and all(tensor.buffer.owned for tensor in reply.outputs)
 
 
 def _has_failed(reply: Reply) -> bool:

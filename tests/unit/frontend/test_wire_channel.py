@@ -1,5 +1,6 @@
 """Replies to the wire: one that can't be sent fails alone, and nothing is raised at the instance that gave it."""
 
+import threading
 from dataclasses import dataclass
 
 import numpy as np
@@ -136,3 +137,65 @@ def test_errors_and_answers_of_a_batch_leave_in_their_order():
 
     wire, _ = streamed(one({"n": 1}), error, one({"n": 2}), error, end)
     assert [kind for kind, _ in wire.order] == ["answer", "error", "answer", "error", "answer"]
+
+
+def answer(key, array=None, *, owned=True, final=True):
+    request = make_request(None)
+    request.token = Call(key)
+    outputs = [] if array is None else [Tensor.from_numpy("OUTPUT0", array, owned=owned)]
+    return Reply(request, outputs, final=final)
+
+
+def channel_of(wire):
+    return WireChannel(wire, lambda key: None, RequestLog(SilentLog()))
+
+
+def test_answers_that_are_gathered_leave_together_and_in_their_order():
+    wire = Wire()
+    channel = channel_of(wire)
+    with channel.gathering():
+        for key in range(3):
+            channel.send([answer(key)])
+        assert wire.order == []
+    assert wire.order == [("answer", key) for key in range(3)]
+    channel.send([answer(3)])
+    assert wire.order[-1] == ("answer", 3)
+
+
+@pytest.mark.parametrize("reply", [{"array": np.zeros(4), "owned": False}, {"final": False}])
+def test_what_may_not_wait_takes_the_others_along(reply):
+    wire = Wire()
+    channel = channel_of(wire)
+    with channel.gathering():
+        channel.send([answer(1, np.zeros(4))])
+        channel.send([answer(2, **reply)])
+        assert [key for _, key in wire.order] == [1, 2]
+
+
+def test_no_answer_waits_for_many():
+    wire = Wire()
+    channel = channel_of(wire)
+    with channel.gathering():
+        for key in range(20):
+            channel.send([answer(key)])
+        assert len(wire.order) == 16
+
+
+def test_what_other_threads_send_does_not_wait():
+    wire = Wire()
+    channel = channel_of(wire)
+    with channel.gathering():
+        channel.send([answer(1)])
+        other = threading.Thread(target=channel.send, args=([answer(2)],))
+        other.start()
+        other.join()
+        assert wire.order == [("answer", 2)]
+
+
+def test_what_was_gathered_leaves_when_something_fails():
+    wire = Wire()
+    channel = channel_of(wire)
+    with pytest.raises(ZeroDivisionError), channel.gathering():
+        channel.send([answer(1)])
+        raise ZeroDivisionError
+    assert wire.order == [("answer", 1)]
