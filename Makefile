@@ -18,7 +18,7 @@ help:
 	@echo "make demo    set up, serve the example models, ask each of them something (ONCE=1 ends after the answers)"
 	@echo "             TEXT='any words', HTTP_PORT=8000, GRPC_PORT=8001 and METRICS_PORT=8002 can be chosen"
 	@echo "make test    set up, run all tests"
-	@echo "make check   formatters, linters and type checkers"
+	@echo "make check   formatters, linters, type checkers, and the tables of docs/compatibility"
 	@echo "make fuzz    look for inputs that break something: TARGET=json_header (or another, or server) FUZZ_SECS=60"
 	@echo "make wheel   a manylinux wheel in dist/"
 	@echo "make bench   compare with a bare loop over the same runtime, and with a real Triton where there is one"
@@ -65,6 +65,7 @@ check: $(VENV)/models
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest charonia._wire
+	$(BIN)/python -m tools.compatibility
 	cargo fmt --all --check
 	cargo clippy --quiet --workspace --all-targets -- -D warnings
 

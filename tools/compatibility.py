@@ -1,26 +1,42 @@
 """Holds the tables of docs/compatibility against what there is: flags, configuration fields, endpoints, methods, names.
 
 `make check` runs it. A table has one row for each name; the second column says `works`, `differs`, `no effect` or
-`not yet`, the last one names the test that shows it. It fails for a name without a row, a row without a name, a row of a
-flag against what the command says, and a test that does not exist.
+`not yet`, the last one names the test that shows it. It fails for a name without a row, a row without a name, a status
+that the program contradicts, a test that does not exist, and a number in the overview of docs/compatibility.md that is
+not the number of rows.
 """
 
 import ast
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import EnumType
 from functools import cache
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
+OVERVIEW = ROOT / "docs" / "compatibility.md"
 PAGES = ROOT / "docs" / "compatibility"
 STATUSES = ("works", "differs", "no effect", "not yet")
 PROVEN = ("works", "differs")
-_TEST = re.compile(r"`((?:tests|rust)/[^`:]+)(?:::([^`]+))?`")
+_TEST = re.compile(r"`((?:tests|rust|benchmarks)/[^`:]+)(?:::([^`]+))?`")
 _NAME = re.compile(r"`([^`]+)`")
+_COUNTS = re.compile(r"^\| \[[^\]]+\]\(compatibility/([\w-]+\.md)\) \|([\d |]+)\|$", re.MULTILINE)
+
+Known = Mapping[str, tuple[str, ...]]
+"""By name, which statuses may be said of it."""
+
+# What the extension answers by itself, beside the service of the protocol.
+STANDARD_METHODS = (
+    "grpc.health.v1.Health/Check",
+    "grpc.health.v1.Health/Watch",
+    "grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+    "grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+)
 
 
 @dataclass(frozen=True)
@@ -49,25 +65,25 @@ def rows_of(page: Path) -> Iterator[Row]:
             yield Row(page.name, number, name[1] if name else cells[0], *cells[1:])
 
 
-def flags() -> Mapping[str, str]:
-    """By flag, the status that its effect asks for; "" where two would fit."""
+def flags() -> Known:
     from charonia.cli.flags import FLAGS, Effect
 
-    statuses = {Effect.WORKS: "", Effect.NO_EFFECT: "no effect"}
-    return {f"--{name}": statuses[flag.effect] for name, flag in FLAGS.items()}
+    statuses = {Effect.WORKS: PROVEN, Effect.NO_EFFECT: ("no effect",)}
+    known = {f"--{name}": statuses[flag.effect] for name, flag in FLAGS.items()}
+    return {**known, "--help": PROVEN, "--version": PROVEN}
 
 
-def config_fields() -> Mapping[str, str]:
+def config_fields() -> Known:
     """Every field of a model's configuration, with the fields that it is in; a map's are those of its values."""
     from charonia.config.schema import ModelConfig
 
-    found: dict[str, str] = {}
+    found: dict[str, tuple[str, ...]] = {}
 
     def walk(descriptor: Any, prefix: str, outer: tuple[str, ...]) -> None:
         if descriptor.full_name in outer:
             return  # a message that contains itself
         for field in descriptor.fields:
-            found[prefix + field.name] = ""
+            found[prefix + field.name] = STATUSES
             inner = field.message_type
             if inner is not None and inner.GetOptions().map_entry:
                 inner = inner.fields_by_name["value"].message_type
@@ -78,86 +94,125 @@ def config_fields() -> Mapping[str, str]:
     return found
 
 
-def http_endpoints() -> Mapping[str, str]:
-    """`METHOD /path` of every route of the HTTP and the metrics port; a model's path stands for its versions' too."""
+def http_endpoints() -> Known:
+    """`METHOD /path` of every route of each port; a model's path stands for its versions' too."""
     from charonia.frontend.control.app import ControlApp, MetricsApp
     from charonia.frontend.control.http_answers import Endpoint
+    from charonia.frontend.live.app import LiveApp
+    from charonia.frontend.sagemaker import SageMakerApp
 
     anything: Any = SimpleNamespace()
     apps = (
         ControlApp(anything, anything, anything, anything, anything, None),
         MetricsApp(anything, anything, anything),
+        SageMakerApp(anything, anything, anything, anything, anything),
+        LiveApp(anything, anything, anything, anything),
     )
-    found = {}
+    found = dict(_gateways())
     for app in apps:
         for route in app.routes:
             if isinstance(route.app, Endpoint) and "/versions/{version}" not in route.path:
-                found.update({f"{method} {route.path}": "" for method in route.app.methods})
+                found.update({f"{method} {route.path}": PROVEN for method in route.app.methods})
     return found
 
 
-def grpc_methods() -> Mapping[str, str]:
+def _gateways() -> Known:
+    """What stands for other paths on the ports of SageMaker and Vertex AI."""
+    from charonia.frontend.gateways import SageMakerPaths, SageMakerSettings, VertexAiSettings
+
+    paths: dict[str, Any] = {}
+    SageMakerPaths(SageMakerSettings(), paths.update).open()
+    paths.update(VertexAiSettings("$AIP_HEALTH_ROUTE", "$AIP_PREDICT_ROUTE").paths("m"))
+    methods = {path: "GET" if target.startswith("/v2/health/") else "POST" for path, (target, _) in paths.items()}
+    return {f"{method} {path}": PROVEN for path, method in methods.items()}
+
+
+def grpc_methods() -> Known:
     from charonia.config.proto.pool import methods
     from charonia.frontend.control.rpc import SERVICE
 
-    return dict.fromkeys(methods(SERVICE), "")
+    return dict.fromkeys((*methods(SERVICE), *STANDARD_METHODS), PROVEN)
 
 
-def python_names() -> Mapping[str, str]:
+def metrics() -> Known:
+    """The families of the server itself; one that is always 0 has no effect."""
+    from charonia.observe.metrics import OWN_NAMES, PINNED_NAMES
+
+    return {name: ("no effect",) if name in PINNED_NAMES else PROVEN for name in OWN_NAMES}
+
+
+def extensions() -> Known:
+    """Those of the protocol, as the server's metadata names them."""
+    from charonia.control.metadata import EXTENSIONS
+
+    return dict.fromkeys(EXTENSIONS, PROVEN)
+
+
+def python_names() -> Known:
     """What models find in `pb_utils`, and the members of its classes."""
     from charonia.backends.python.child.pb_utils import build_module
 
     runtime: Any = SimpleNamespace(model_dir="")
     module = build_module(runtime)
-    found = {}
+    found: dict[str, tuple[str, ...]] = {}
     for name, value in _public(module):
         if isinstance(value, ModuleType):
             continue
-        found[name] = ""
+        found[name] = PROVEN
         if isinstance(value, type):
-            found.update({f"{name}.{member}": "" for member, _ in _public(value)})
+            found.update({f"{name}.{member}": PROVEN for member, _ in _public(value)})
     return found
 
 
 def _public(owner: object) -> Iterable[tuple[str, object]]:
-    """Without what every exception has."""
-    names = [name for name in dir(owner) if not (name.startswith("_") or hasattr(Exception, name))]
+    """Without what every exception has, and the members that an enumeration has from its values' type."""
+    inherited = dir(owner.__mro__[1]) if isinstance(owner, EnumType) else dir(Exception)
+    names = [name for name in dir(owner) if not (name.startswith("_") or name in inherited)]
     return [(name, getattr(owner, name)) for name in names]
 
 
-TABLES: Mapping[str, Callable[[], Mapping[str, str]]] = {
+def _any() -> Known | None:
+    """Names that nothing has to have."""
+    return None
+
+
+TABLES: Mapping[str, Callable[[], Known | None]] = {
     "flags.md": flags,
     "configuration.md": config_fields,
     "http.md": http_endpoints,
     "grpc.md": grpc_methods,
     "python-api.md": python_names,
+    "metrics.md": metrics,
+    "extensions.md": extensions,
+    "features.md": _any,
 }
 
 
-def compare(page: str, rows: Iterable[Row], wanted: Mapping[str, str]) -> Iterator[str]:
-    """What is wrong with the rows of a page, a sentence each."""
+def compare(page: str, rows: Iterable[Row], known: Known | None) -> Iterator[str]:
+    """What is wrong with the rows of a page, a sentence each. Without `known` any name may be there."""
     seen: set[str] = set()
     for row in rows:
         at = f"docs/compatibility/{row.page}:{row.line}: `{row.name}`"
         if row.name in seen:
             yield f"{at} has two rows"
         seen.add(row.name)
-        if row.status not in STATUSES:
-            yield f"{at} is '{row.status}', which is none of {', '.join(STATUSES)}"
-        if row.name not in wanted and row.status in PROVEN:
-            yield f"{at} {row.status}, says the page, and there is no such thing"
-        status = wanted.get(row.name, "")
-        if status and row.status != status:
-            yield f"{at} is '{row.status}' on the page and '{status}' in the program"
-        if not status and row.name in wanted and row.status == "no effect" and not row.note:
-            yield f"{at} has no effect, and the page does not say why"
-        if row.status == "differs" and not row.note:
-            yield f"{at} differs, and the page does not say how"
+        yield from (f"{at} {wrong}" for wrong in _wrong_status(row, known))
+        if row.status in ("differs", "no effect") and not row.note:
+            yield f"{at} is '{row.status}', and the page does not say how or why"
         if row.status in PROVEN:
             yield from (f"{at} {wrong}" for wrong in _wrong_tests(row.tests))
-    for name in wanted:
+    for name in known or ():
         if name not in seen:
             yield f"docs/compatibility/{page}: there is no row for `{name}`"
+
+
+def _wrong_status(row: Row, known: Known | None) -> Iterator[str]:
+    if row.status not in STATUSES:
+        yield f"is '{row.status}', which is none of {', '.join(STATUSES)}"
+    elif known is not None and row.name not in known and row.status != "not yet":
+        yield f"is '{row.status}' on the page, and there is no such thing"
+    elif known is not None and row.status not in known.get(row.name, STATUSES):
+        yield f"is '{row.status}' on the page, and in the program it is '{' or '.join(known[row.name])}'"
 
 
 def _wrong_tests(cell: str) -> Iterator[str]:
@@ -179,8 +234,25 @@ def _definitions(path: Path) -> frozenset[str]:
     return frozenset(node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
+def wrong_counts(overview: str, rows: Mapping[str, Iterable[Row]]) -> Iterator[str]:
+    """What is wrong with the numbers of rows by status that the overview has, a sentence each.
+
+    Args:
+        rows: by page.
+    """
+    said = {page: [int(number) for number in numbers.split("|")] for page, numbers in _COUNTS.findall(overview)}
+    for page, found in rows.items():
+        counted = Counter(row.status for row in found)
+        numbers = [counted[status] for status in STATUSES]
+        if said.get(page) != numbers:
+            wanted = " | ".join(map(str, numbers))
+            yield f"docs/compatibility.md: the numbers of {page} must be | {wanted} |, got {said.get(page, 'none')}"
+
+
 def main() -> int:
-    wrong = [sentence for page, wanted in TABLES.items() for sentence in compare(page, rows_of(PAGES / page), wanted())]
+    rows = {page: list(rows_of(PAGES / page)) for page in TABLES}
+    wrong = [sentence for page, known in TABLES.items() for sentence in compare(page, rows[page], known())]
+    wrong += wrong_counts(OVERVIEW.read_text(), rows)
     for sentence in wrong:
         print(sentence)
     return 1 if wrong else 0
