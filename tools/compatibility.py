@@ -23,6 +23,7 @@ OVERVIEW = ROOT / "docs" / "compatibility.md"
 PAGES = ROOT / "docs" / "compatibility"
 STATUSES = ("works", "differs", "no effect", "not yet")
 PROVEN = ("works", "differs")
+LACKING = ("no effect", "not yet")
 _TEST = re.compile(r"`((?:tests|rust|benchmarks)/[^`:]+)(?:::([^`]+))?`")
 _NAME = re.compile(r"`([^`]+)`")
 _COUNTS = re.compile(r"^\| \[[^\]]+\]\(compatibility/([\w-]+\.md)\) \|([\d |]+)\|$", re.MULTILINE)
@@ -148,6 +149,13 @@ def extensions() -> Known:
     return dict.fromkeys(EXTENSIONS, PROVEN)
 
 
+def backend_settings() -> Known:
+    """`<backend>,<setting>` of `--backend-config`; what backends of others have is theirs."""
+    from charonia.cli.backend_settings import SETTINGS
+
+    return {f"{backend},{key}": PROVEN for backend, keys in SETTINGS.items() for key in keys}
+
+
 def python_names() -> Known:
     """What models find in `pb_utils`, and the members of its classes."""
     from charonia.backends.python.child.pb_utils import build_module
@@ -182,6 +190,8 @@ TABLES: Mapping[str, Callable[[], Known | None]] = {
     "http.md": http_endpoints,
     "grpc.md": grpc_methods,
     "python-api.md": python_names,
+    "settings.md": backend_settings,
+    "environment.md": _any,
     "metrics.md": metrics,
     "extensions.md": extensions,
     "features.md": _any,
@@ -209,9 +219,9 @@ def compare(page: str, rows: Iterable[Row], known: Known | None) -> Iterator[str
 def _wrong_status(row: Row, known: Known | None) -> Iterator[str]:
     if row.status not in STATUSES:
         yield f"is '{row.status}', which is none of {', '.join(STATUSES)}"
-    elif known is not None and row.name not in known and row.status != "not yet":
+    elif known is not None and row.name not in known and row.status not in LACKING:
         yield f"is '{row.status}' on the page, and there is no such thing"
-    elif known is not None and row.status not in known.get(row.name, STATUSES):
+    elif known is not None and row.status not in known.get(row.name, LACKING):
         yield f"is '{row.status}' on the page, and in the program it is '{' or '.join(known[row.name])}'"
 
 

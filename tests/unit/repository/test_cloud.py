@@ -327,6 +327,21 @@ def test_a_folder_for_downloads_that_is_not_there(bucket, monkeypatch):
         Served(bucket, mode="none")
 
 
+@pytest.mark.parametrize(
+    ("address", "variable"),
+    [
+        ("s3://b", "TRITON_AWS_MOUNT_DIRECTORY"),
+        ("gs://b", "TRITON_GCS_MOUNT_DIRECTORY"),
+        ("as://a/c", "TRITON_AZURE_MOUNT_DIRECTORY"),
+    ],
+)
+def test_each_kind_has_its_folder_for_downloads(address, variable):
+    log, _ = kept_log()
+    parts = CloudParts({variable: "/no/such/folder"}, ManualClock(), threading.Event(), log)
+    with pytest.raises(InvalidArgumentError, match=f"{variable}='/no/such/folder' is no folder"):
+        AllRepositories([address], parts).look()
+
+
 def test_a_check_says_the_address_and_leaves_nothing(bucket, local, tmp_path):
     bucket.add("m", 1, 2)
     bucket.add("n", 1, more="no_such_field: 1")

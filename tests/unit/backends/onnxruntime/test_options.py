@@ -38,6 +38,11 @@ def test_the_model_goes_before_the_backend_setting_before_the_share(options_of: 
     assert options_of(_parameter("intra_op_thread_count", "0")).intra_op_num_threads == 3
 
 
+def test_threads_between_operators_by_backend_setting(options_of: Any) -> None:
+    assert options_of(inter_op_thread_count="4").inter_op_num_threads == 4
+    assert options_of(_parameter("inter_op_thread_count", "2"), inter_op_thread_count="4").inter_op_num_threads == 2
+
+
 def test_every_setting_reaches_the_session(options_of: Any) -> None:
     options = options_of(
         _parameter("inter_op_thread_count", "2")
@@ -127,6 +132,20 @@ def test_tensorrt_options_have_the_names_that_the_runtime_knows(parse: Any) -> N
         },
     )
     assert cuda.name == CUDA
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "option"),
+    [
+        ("cudnn_conv_algo_search", "2", "DEFAULT"),
+        ("arena_extend_strategy", "1", "kSameAsRequested"),
+        ("gpu_mem_limit", "1000", "1000"),
+        ("do_copy_in_default_stream", "true", "1"),
+    ],
+)
+def test_every_deprecated_cuda_parameter(parse: Any, key: str, value: str, option: str) -> None:
+    config = parse('name: "m" ' + _parameter(key, value))
+    assert providers_for(config, "gpu:0", EVERY)[0].options == {key: option, "device_id": "0"}
 
 
 def test_deprecated_cuda_parameters(parse: Any) -> None:

@@ -92,6 +92,19 @@ def test_the_environment():
     assert found("as://a/c", {}).source == "none: anonymous"
 
 
+@pytest.mark.parametrize(
+    ("address", "variable", "name"),
+    [
+        ("s3://b", "AWS_PROFILE", "profile"),
+        ("as://a/c", "AZURE_STORAGE_ACCOUNT", "account_str"),
+        ("as://a/c", "AZURE_STORAGE_AUTH_TYPE", "auth_type"),
+        ("as://a/c", "AZURE_STORAGE_CLIENT_ID", "client_id"),
+    ],
+)
+def test_each_variable(address, variable, name):
+    assert found(address, {variable: "worth"}).values == {name: "worth"}
+
+
 def test_secrets_are_taken_out_of_texts_and_are_in_no_repr():
     made = found("s3://b", {"AWS_SECRET_ACCESS_KEY": "wJalrXUtn", "AWS_SESSION_TOKEN": "FwoGZX"})
     assert made.redacted("signed wJalrXUtn with FwoGZX") == "signed *** with ***"
