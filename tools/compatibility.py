@@ -2,8 +2,8 @@
 
 `make check` runs it. A table has one row for each name; the second column says `works`, `differs`, `no effect` or
 `not yet`, the last one names the test that shows it. It fails for a name without a row, a row without a name, a status
-that the program contradicts, a test that does not exist, and a number in the overview of docs/compatibility.md that is
-not the number of rows.
+that the program contradicts, a test that does not exist, also in the tables of differences in docs/compatibility.md, and
+a number in its overview that is not the number of rows.
 """
 
 import ast
@@ -12,32 +12,30 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from enum import EnumType
 from functools import cache
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
-from typing import Any
+
+from tools.program_names import (
+    PROVEN,
+    STATUSES,
+    Known,
+    backend_settings,
+    config_fields,
+    extensions,
+    flags,
+    grpc_methods,
+    http_endpoints,
+    metrics,
+    python_names,
+)
 
 ROOT = Path(__file__).parent.parent
 OVERVIEW = ROOT / "docs" / "compatibility.md"
 PAGES = ROOT / "docs" / "compatibility"
-STATUSES = ("works", "differs", "no effect", "not yet")
-PROVEN = ("works", "differs")
 LACKING = ("no effect", "not yet")
 _TEST = re.compile(r"`((?:tests|rust|benchmarks)/[^`:]+)(?:::([^`]+))?`")
 _NAME = re.compile(r"`([^`]+)`")
 _COUNTS = re.compile(r"^\| \[[^\]]+\]\(compatibility/([\w-]+\.md)\) \|([\d |]+)\|$", re.MULTILINE)
-
-Known = Mapping[str, tuple[str, ...]]
-"""By name, which statuses may be said of it."""
-
-# What the extension answers by itself, beside the service of the protocol.
-STANDARD_METHODS = (
-    "grpc.health.v1.Health/Check",
-    "grpc.health.v1.Health/Watch",
-    "grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
-    "grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
-)
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,7 @@ def rows_of(page: Path) -> Iterator[Row]:
     """The rows below every head whose second cell is `status`."""
     in_table = False
     for number, line in enumerate(page.read_text().splitlines(), start=1):
-        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        cells = _cells(line)
         if len(cells) != 4:
             in_table = False
         elif cells[1] == "status":
@@ -66,117 +64,8 @@ def rows_of(page: Path) -> Iterator[Row]:
             yield Row(page.name, number, name[1] if name else cells[0], *cells[1:])
 
 
-def flags() -> Known:
-    from charonia.cli.flags import FLAGS, Effect
-
-    statuses = {Effect.WORKS: PROVEN, Effect.NO_EFFECT: ("no effect",)}
-    known = {f"--{name}": statuses[flag.effect] for name, flag in FLAGS.items()}
-    return {**known, "--help": PROVEN, "--version": PROVEN}
-
-
-def config_fields() -> Known:
-    """Every field of a model's configuration, with the fields that it is in; a map's are those of its values."""
-    from charonia.config.schema import ModelConfig
-
-    found: dict[str, tuple[str, ...]] = {}
-
-    def walk(descriptor: Any, prefix: str, outer: tuple[str, ...]) -> None:
-        if descriptor.full_name in outer:
-            return  # a message that contains itself
-        for field in descriptor.fields:
-            found[prefix + field.name] = STATUSES
-            inner = field.message_type
-            if inner is not None and inner.GetOptions().map_entry:
-                inner = inner.fields_by_name["value"].message_type
-            if inner is not None:
-                walk(inner, f"{prefix}{field.name}.", (*outer, descriptor.full_name))
-
-    walk(ModelConfig.DESCRIPTOR, "", ())
-    return found
-
-
-def http_endpoints() -> Known:
-    """`METHOD /path` of every route of each port; a model's path stands for its versions' too."""
-    from charonia.frontend.control.app import ControlApp, MetricsApp
-    from charonia.frontend.control.http_answers import Endpoint
-    from charonia.frontend.live.app import LiveApp
-    from charonia.frontend.sagemaker import SageMakerApp
-
-    anything: Any = SimpleNamespace()
-    apps = (
-        ControlApp(anything, anything, anything, anything, anything, None),
-        MetricsApp(anything, anything, anything),
-        SageMakerApp(anything, anything, anything, anything, anything),
-        LiveApp(anything, anything, anything, anything),
-    )
-    found = dict(_gateways())
-    for app in apps:
-        for route in app.routes:
-            if isinstance(route.app, Endpoint) and "/versions/{version}" not in route.path:
-                found.update({f"{method} {route.path}": PROVEN for method in route.app.methods})
-    return found
-
-
-def _gateways() -> Known:
-    """What stands for other paths on the ports of SageMaker and Vertex AI."""
-    from charonia.frontend.gateways import SageMakerPaths, SageMakerSettings, VertexAiSettings
-
-    paths: dict[str, Any] = {}
-    SageMakerPaths(SageMakerSettings(), paths.update).open()
-    paths.update(VertexAiSettings("$AIP_HEALTH_ROUTE", "$AIP_PREDICT_ROUTE").paths("m"))
-    methods = {path: "GET" if target.startswith("/v2/health/") else "POST" for path, (target, _) in paths.items()}
-    return {f"{method} {path}": PROVEN for path, method in methods.items()}
-
-
-def grpc_methods() -> Known:
-    from charonia.config.proto.pool import methods
-    from charonia.frontend.control.rpc import SERVICE
-
-    return dict.fromkeys((*methods(SERVICE), *STANDARD_METHODS), PROVEN)
-
-
-def metrics() -> Known:
-    """The families of the server itself; one that is always 0 has no effect."""
-    from charonia.observe.metrics import OWN_NAMES, PINNED_NAMES
-
-    return {name: ("no effect",) if name in PINNED_NAMES else PROVEN for name in OWN_NAMES}
-
-
-def extensions() -> Known:
-    """Those of the protocol, as the server's metadata names them."""
-    from charonia.control.metadata import EXTENSIONS
-
-    return dict.fromkeys(EXTENSIONS, PROVEN)
-
-
-def backend_settings() -> Known:
-    """`<backend>,<setting>` of `--backend-config`; what backends of others have is theirs."""
-    from charonia.cli.backend_settings import SETTINGS
-
-    return {f"{backend},{key}": PROVEN for backend, keys in SETTINGS.items() for key in keys}
-
-
-def python_names() -> Known:
-    """What models find in `pb_utils`, and the members of its classes."""
-    from charonia.backends.python.child.pb_utils import build_module
-
-    runtime: Any = SimpleNamespace(model_dir="")
-    module = build_module(runtime)
-    found: dict[str, tuple[str, ...]] = {}
-    for name, value in _public(module):
-        if isinstance(value, ModuleType):
-            continue
-        found[name] = PROVEN
-        if isinstance(value, type):
-            found.update({f"{name}.{member}": PROVEN for member, _ in _public(value)})
-    return found
-
-
-def _public(owner: object) -> Iterable[tuple[str, object]]:
-    """Without what every exception has, and the members that an enumeration has from its values' type."""
-    inherited = dir(owner.__mro__[1]) if isinstance(owner, EnumType) else dir(Exception)
-    names = [name for name in dir(owner) if not (name.startswith("_") or name in inherited)]
-    return [(name, getattr(owner, name)) for name in names]
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
 
 
 def _any() -> Known | None:
@@ -230,10 +119,15 @@ def _wrong_tests(cell: str) -> Iterator[str]:
     if not tests:
         yield "names no test"
     for path, name in tests:
-        if not (ROOT / path).is_file():
-            yield f"is shown by {path}, which does not exist"
-        elif name and name not in _definitions(ROOT / path):
-            yield f"is shown by {path}::{name}, and that file has no such test"
+        yield from _wrong_test(path, name)
+
+
+def _wrong_test(path: str, name: str) -> Iterator[str]:
+    """`name`: "" where the whole file is meant, or a folder."""
+    if not (ROOT / path).exists():
+        yield f"is shown by {path}, which does not exist"
+    elif name and name not in _definitions(ROOT / path):
+        yield f"is shown by {path}::{name}, and that file has no such test"
 
 
 @cache
@@ -242,6 +136,23 @@ def _definitions(path: Path) -> frozenset[str]:
         return frozenset(re.findall(r"fn (\w+)", path.read_text()))
     tree = ast.parse(path.read_text())
     return frozenset(node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+def wrong_differences(overview: str) -> Iterator[str]:
+    """What is wrong with the tests that the tables of differences name, a sentence each.
+
+    A file without a folder lies in that of the one before it; a row may name none.
+    """
+    for number, line in enumerate(overview.splitlines(), start=1):
+        cells = _cells(line)
+        if len(cells) != 4 or cells[3] == "shown by":
+            continue
+        folder = ""
+        for named in _NAME.findall(cells[3]):
+            path, _, name = named.partition("::")
+            folder = path.rpartition("/")[0] or folder
+            whole = path if "/" in path else f"{folder}/{path}"
+            yield from (f"docs/compatibility.md:{number}: {wrong}" for wrong in _wrong_test(whole, name))
 
 
 def wrong_counts(overview: str, rows: Mapping[str, Iterable[Row]]) -> Iterator[str]:
@@ -262,7 +173,8 @@ def wrong_counts(overview: str, rows: Mapping[str, Iterable[Row]]) -> Iterator[s
 def main() -> int:
     rows = {page: list(rows_of(PAGES / page)) for page in TABLES}
     wrong = [sentence for page, known in TABLES.items() for sentence in compare(page, rows[page], known())]
-    wrong += wrong_counts(OVERVIEW.read_text(), rows)
+    overview = OVERVIEW.read_text()
+    wrong += [*wrong_counts(overview, rows), *wrong_differences(overview)]
     for sentence in wrong:
         print(sentence)
     return 1 if wrong else 0

@@ -5,7 +5,8 @@ import dataclasses
 import pytest
 
 from tools import compatibility
-from tools.compatibility import PAGES, PROVEN, STATUSES, TABLES, Row, compare, rows_of, wrong_counts
+from tools.compatibility import PAGES, TABLES, Row, compare, rows_of, wrong_counts, wrong_differences
+from tools.program_names import PROVEN, STATUSES
 
 TEST = "`tests/unit/tools/test_compatibility.py::test_the_pages_as_they_are`"
 KNOWN = {"--a": PROVEN, "--b": ("no effect",), "c": STATUSES}
@@ -77,6 +78,23 @@ def test_what_the_program_lacks_may_have_a_row():
 def test_numbers_of_the_overview(line, wrong):
     said = list(wrong_counts(f"| table | works |\n| --- | --- |\n{line}\n", {"p.md": RIGHT}))
     assert [sentence.partition(" |, ")[2] for sentence in said] == wrong
+
+
+@pytest.mark.parametrize(
+    ("shown", "wrong"),
+    [
+        ("", []),
+        ("`tests/unit/tools`", []),
+        ("`tests/unit/tools/test_check.py`, `test_compatibility.py::test_right_rows`", []),
+        ("`tests/unit/tools/test_check.py`, `test_gone.py`", ["tests/unit/tools/test_gone.py, which does not exist"]),
+        ("`tests/unit/tools/test_check.py::test_gone`", ["test_check.py::test_gone, and that file has no such test"]),
+    ],
+)
+def test_tests_of_differences(shown, wrong):
+    page = f"| | Triton | Charonia | shown by |\n| --- | --- | --- | --- |\n| a | b | c | {shown} |\n"
+    said = list(wrong_differences(page))
+    assert [sentence.startswith("docs/compatibility.md:3: is shown by ") for sentence in said] == [True] * len(wrong)
+    assert all(words in sentence for words, sentence in zip(wrong, said, strict=True))
 
 
 def test_every_table_of_a_page_is_read(tmp_path):
