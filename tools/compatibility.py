@@ -2,8 +2,8 @@
 
 `make check` runs it. A table has one row for each name; the second column says `works`, `differs`, `no effect` or
 `not yet`, the last one names the test that shows it. It fails for a name without a row, a row without a name, a status
-that the program contradicts, a test that does not exist, also in the tables of differences in docs/compatibility.md, and
-a number in its overview that is not the number of rows.
+that the program contradicts, a test that does not exist, also in the tables of differences of docs/compatibility.md,
+and a number in its overview that is not the number of rows.
 """
 
 import ast
