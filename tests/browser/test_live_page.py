@@ -72,6 +72,31 @@ def test_numbers_come_by_themselves(page, repository):
         expect(page.locator("#health")).to_have_text("ready")
 
 
+@pytest.mark.parametrize("width", [360, 620, 900, 1280])
+def test_numbers_of_every_length_have_room(page, repository, width):
+    """The longest texts that are shown neither reach into the next column nor make the page wider than the window."""
+    longest = {
+        ".rate b": "99,999",
+        ".p50": "99.9 ms",
+        ".p95": "9.99 ms",
+        ".p99": "99.9 ms",
+        ".queue b": "999",
+        ".queue i": "99.9 ms",
+    }
+    page.set_viewport_size({"width": width, "height": 800})
+    with serving(repository) as server:
+        page.goto(at(server))
+        echo = card(page, "echo")
+        expect(echo.locator(".p50")).to_be_visible()
+        page.click("#pause")
+        echo.locator(".each").evaluate("(each) => { each.hidden = false; }")
+        for where, text in longest.items():
+            echo.locator(where).evaluate("(element, text) => { element.textContent = text; }", text)
+        too_wide = "(all) => all.filter((each) => each.scrollWidth > each.clientWidth).map((each) => each.textContent)"
+        assert echo.locator("figure, figcaption, dl").evaluate_all(too_wide) == []
+        assert page.evaluate("() => document.documentElement.scrollWidth") <= width
+
+
 def test_a_name_is_text_and_nothing_comes_from_elsewhere(page, repository):
     add(repository, HOSTILE.replace("/", ""))
     asked = []

@@ -109,7 +109,8 @@ function showNumbers(key, model, bounds, find) {
     find(`.${name}`).textContent = shownMs(recently ? percentile(recently.latency, bounds, share) : null);
   }
   find(".queue b").textContent = counts.pending.toLocaleString("en");
-  find(".queue i").textContent = shownMs(recently?.success ? recently.queue_ms / recently.success : null);
+  find(".queue .each").hidden = !recently?.success;
+  if (recently?.success) find(".queue i").textContent = shownMs(recently.queue_ms / recently.success);
   draw(find(".queue svg"), series(key, (now) => now.pending));
   showUse(model, second, find);
   showBatches(recently?.executions ? recently.batches : counts.batches, find(".bars"));
