@@ -154,7 +154,8 @@ def test_keys_hold_for_redirects(folder, environment):
     with Server(folder, allow_vertex_ai=True, allow_metrics=False, **options) as running:
         client = VertexAi(running)
         assert client.predict(body_for_add_sub(is_binary=False)[0])[0] == 200
-        for path in ("v2", "v2/models/add_sub/config", "v2/repository/index", "v2/systemsharedmemory/status"):
+        paths = ["v2", "v2/models/add_sub/config", "v2/repository/index", "v2/systemsharedmemory/status"]
+        for path in (*paths, b"v2/repository/\xff/index", "v2/repository/\u00e9/index".encode()):
             assert client.redirect(path)[0] == 403
             assert client.redirect(path, **{"X-Key": "wrong"})[0] == 403
             assert client.redirect(path, **{"X-Key": "secret"})[0] == 200

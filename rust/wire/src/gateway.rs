@@ -83,7 +83,8 @@ impl Gateway {
     /// The path of HTTP that a request is meant for instead of a prediction.
     pub fn redirect(self, headers: &HeaderMap) -> Option<String> {
         let value = headers.get(VERTEX_AI_REDIRECT).filter(|_| self == Self::VertexAi)?;
-        Some(format!("/{}", value.to_str().unwrap_or_default()))
+        // Python reads the same bytes: what is no text must not count as no path, which would need no secret.
+        Some(format!("/{}", String::from_utf8_lossy(value.as_bytes())))
     }
 }
 
@@ -218,6 +219,17 @@ mod tests {
         let health = gateways(Gateway::VertexAi, "/health", "/v2/health/ready");
         let alias = health.alias(Gateway::VertexAi, &head("/health", Some("v2/models/n/infer"))).unwrap();
         assert_eq!(alias.uri.path(), "/v2/health/ready");
+    }
+
+    #[test]
+    fn a_redirect_that_is_no_ascii_is_a_path_too() {
+        for (sent, meant) in [
+            (&b"v2/repository/\xff/index"[..], "/v2/repository/\u{fffd}/index"),
+            ("v2/models/\u{e9}/config".as_bytes(), "/v2/models/\u{e9}/config"),
+        ] {
+            let headers = HeaderMap::from_iter([(VERTEX_AI_REDIRECT, HeaderValue::from_bytes(sent).unwrap())]);
+            assert_eq!(Gateway::VertexAi.redirect(&headers).as_deref(), Some(meant));
+        }
     }
 
     #[test]
