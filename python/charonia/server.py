@@ -30,6 +30,7 @@ from charonia.engine.engine import Engine
 from charonia.engine.inproc import InprocClient
 from charonia.engine.model import ModelVersion
 from charonia.engine.services import ModelServices
+from charonia.frontend.machine import half_of_memory
 from charonia.logs import open_log
 from charonia.memory.regions import Regions
 from charonia.metering import measures_gpus, open_metrics
@@ -128,7 +129,7 @@ class Server:
         self._remarks = Remarks(self.log)
         self._operations = ModelOperations(self.lifecycle, self._loader, self.log)
         self._poller: Poller | None = None
-        self.regions = Regions(self.log, options.allow_client_shm)
+        self.regions = Regions(self.log, options.allow_client_shm, copies_bytes=half_of_memory())
         self._repositories = AllRepositories(
             options.model_repository,
             CloudParts(os.environ, self.clock, self._exiting, self.log),

@@ -368,6 +368,25 @@ def test_texts_with_wrong_lengths(way, segment, data, shape, error):
     assert (code, error in said, "'A'" in said) == ("INVALID_ARGUMENT", True, True), said
 
 
+@pytest.mark.parametrize(
+    ("model", "datatype"),
+    [("texts", "BYTES"), ("plus_inline", "INT32"), ("plus_isolated", "INT32"), ("twice", "INT32")],
+)
+def test_a_region_that_is_larger_than_the_memory_is_refused_and_not_kept(way, model, datatype):
+    nbytes = 1 << 43  # of a file with nothing in it
+    name = f"charonia_test_{os.getpid()}_hole"
+    with open(f"/dev/shm/{name}", "wb") as made:
+        made.truncate(nbytes)
+    try:
+        way.client.register_system_shared_memory(name, name, nbytes)
+        code, said = way.ask(model, {"A": (datatype, [nbytes // 4], place(name, nbytes))})
+        assert (code, f"'A' has {nbytes} bytes in shared memory" in said) == ("INVALID_ARGUMENT", True), said
+        way.client.unregister_system_shared_memory(name)
+        assert way.names() == []
+    finally:
+        os.unlink(f"/dev/shm/{name}")
+
+
 @pytest.mark.parametrize("elements", [3, 2_000_000])
 @pytest.mark.parametrize("form", FORMS)
 def test_python_models(way, segment, form, elements):

@@ -107,7 +107,7 @@ class CacheStage:
         for request in requests:
             start_ns = self._clock.now_ns()
             identity = self._identity()
-            key = None if request.cancelled else self._key(request, identity)
+            key = None if request.cancelled else self._key_or_none(request, identity)
             if identity is not None and key is not None:
                 found = self._lookup(key)
                 if found is not None:
@@ -122,6 +122,13 @@ class CacheStage:
             return None
         own_inputs(request)
         return self._keys.key(identity, request)
+
+    def _key_or_none(self, request: InferRequest, identity: bytes | None) -> bytes | None:
+        """As `_key`. Where there is no memory to read its inputs, the model will find that, and nobody else suffers."""
+        try:
+            return self._key(request, identity)
+        except CharoniaError:
+            return None
 
     def _decide(
         self, request: InferRequest, identity: bytes, key: bytes, start_ns: int, found: CachedResponse | None

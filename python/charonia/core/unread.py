@@ -5,8 +5,14 @@ from typing import Any
 
 import numpy as np
 
+Allocate = Callable[[int], Any]
+"""Gives an array of so many bytes. Raises UnavailableError: there is no memory."""
 Fill = Callable[[Any], None]
 """Fills the whole of a writable array of bytes. Never raises."""
+
+
+def _bytes(nbytes: int) -> Any:
+    return np.empty(nbytes, np.uint8)
 
 
 class UnreadBuffer:
@@ -16,21 +22,23 @@ class UnreadBuffer:
 
     Args:
         fill: reads the bytes.
+        allocate: gives the memory for them.
     """
 
-    __slots__ = ("_data", "_fill", "nbytes")
+    __slots__ = ("_allocate", "_data", "_fill", "nbytes")
     device = "cpu"
     owned = True
 
-    def __init__(self, fill: Fill, nbytes: int) -> None:
+    def __init__(self, fill: Fill, nbytes: int, allocate: Allocate = _bytes) -> None:
         self._fill = fill
+        self._allocate = allocate
         self._data: Any = None
         self.nbytes = nbytes
 
     def host(self) -> Any:
-        """The bytes, the same ones each time."""
+        """The bytes, the same ones each time. Raises UnavailableError: there is no memory for them."""
         if self._data is None:
-            data = np.empty(self.nbytes, np.uint8)
+            data = self._allocate(self.nbytes)
             self._fill(data)
             self._data = data
         return self._data

@@ -19,8 +19,13 @@ def default_max_connections() -> int:
 
 
 def default_request_memory() -> int:
-    """Half of the memory, in bytes, of the machine or of the container."""
-    return min(_MOST_REQUEST_BYTES, min(psutil.virtual_memory().total, *map(_container_limit, _CONTAINER_LIMITS)) // 2)
+    """Half of the memory, in bytes, but not more than bodies ever need."""
+    return min(_MOST_REQUEST_BYTES, half_of_memory())
+
+
+def half_of_memory() -> int:
+    """In bytes, of the machine or of the container."""
+    return min(psutil.virtual_memory().total, *map(_container_limit, _CONTAINER_LIMITS)) // 2
 
 
 def _container_limit(path: Path) -> int:

@@ -90,16 +90,20 @@ def region_tensors(
     try:
         for name, datatype, shape, tensor in inputs:
             place = found.claim(name, tensor.parameters or _NONE)
-            found.inputs[name] = _input(model, Tensor(name, datatype, shape, tensor), place, found.faults)
+            regions.copies.check(shown(name), place.nbytes)
+            buffer = place.region.input(place.offset, place.nbytes, found.faults, regions.copies)
+            found.inputs[name] = _input(model, Tensor(name, datatype, shape, buffer), place)
         for name, parameters in wanted.items():
             if name in classes:
                 raise InvalidArgumentError(
                     f"output '{shown(name)}' of model '{model}' can't set both '{REGION}' and 'classification'"
                 )
             found.outputs[name] = found.claim(name, parameters)
-    except CharoniaError as error:
+    except BaseException as error:
         found.release()
-        raise _named(error, model) from None
+        if isinstance(error, CharoniaError):
+            raise _named(error, model) from None
+        raise
     return found
 
 
@@ -110,11 +114,11 @@ def _named(error: CharoniaError, model: str) -> CharoniaError:
     return error
 
 
-def _input(model: str, described: Tensor, place: Place, faults: Faults) -> Tensor:
-    name, datatype, shape = described.name, described.datatype, described.shape
-    buffer = place.region.input(place.offset, place.nbytes, faults)
+def _input(model: str, tensor: Tensor, place: Place) -> Tensor:
+    """Checked against the place."""
+    name, datatype, shape, buffer = tensor.name, tensor.datatype, tensor.shape, tensor.buffer
     if datatype == BYTES:
-        buffer = _checked_text(model, described, buffer)
+        buffer = _checked_text(model, tensor)
     elif place.nbytes != (expected := prod(shape) * DATATYPES[datatype].item_size_bytes):
         raise InvalidArgumentError(
             f"input byte size mismatch for input '{shown(name)}' for model '{model}'. Expected {expected}, got "
@@ -123,13 +127,13 @@ def _input(model: str, described: Tensor, place: Place, faults: Faults) -> Tenso
     return Tensor(name, datatype, shape, buffer)
 
 
-def _checked_text(model: str, described: Tensor, buffer: Buffer) -> Buffer:
+def _checked_text(model: str, tensor: Tensor) -> Buffer:
     """Copied first: the client may write to its memory after the check."""
-    data = buffer.host()
-    fault = bytes_fault(model, described.name, described.shape, data)
+    data = tensor.buffer.host()
+    fault = bytes_fault(model, tensor.name, tensor.shape, data)
     if fault is not None:
         raise InvalidArgumentError(fault)
-    return HostBuffer(data, buffer.nbytes, owned=True)
+    return HostBuffer(data, tensor.buffer.nbytes, owned=True)
 
 
 def _size(parameters: Mapping[str, Parameter], key: str, tensor: str, default: int | None) -> int:

@@ -10,6 +10,7 @@ from charonia.core.errors import InvalidArgumentError, UnavailableError
 from charonia.core.tensor import Buffer, DeviceBuffer
 from charonia.core.text import shown
 from charonia.core.unread import UnreadBuffer
+from charonia.memory.copies import Copies
 from charonia.memory.segment import Segment, SegmentTooShort, as_bytes
 
 SYSTEM = "system"
@@ -67,8 +68,9 @@ class Region(ABC):
             )
 
     @abstractmethod
-    def input(self, offset: int, nbytes: int, faults: Faults) -> Buffer:
-        """The bytes there, checked before, as an input; what goes wrong when they are read is told to `faults`."""
+    def input(self, offset: int, nbytes: int, faults: Faults, copies: Copies) -> Buffer:
+        """The bytes there, checked before, as an input; what goes wrong when they are read is told to `faults`. Where
+        they are copied, `copies` gives the memory."""
 
     @abstractmethod
     def write(self, offset: int, buffer: Buffer) -> None:
@@ -94,8 +96,8 @@ class SystemRegion(Region):
         self.offset = offset
         self._segment = segment
 
-    def input(self, offset: int, nbytes: int, faults: Faults) -> Buffer:
-        return UnreadBuffer(partial(self._read, offset, faults), nbytes)
+    def input(self, offset: int, nbytes: int, faults: Faults, copies: Copies) -> Buffer:
+        return UnreadBuffer(partial(self._read, offset, faults), nbytes, copies.array)
 
     def write(self, offset: int, buffer: Buffer) -> None:
         try:
@@ -139,7 +141,7 @@ class CudaRegion(Region):
         self._memory = devices.Opened(handle, byte_size, deque(), 0)
         self.address = self._memory.address
 
-    def input(self, offset: int, nbytes: int, faults: Faults) -> Buffer:
+    def input(self, offset: int, nbytes: int, faults: Faults, copies: Copies) -> Buffer:
         return devices.Local(self._device, self.address + offset, nbytes, self._memory)
 
     def write(self, offset: int, buffer: Buffer) -> None:

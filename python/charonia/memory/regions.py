@@ -8,6 +8,7 @@ from charonia.backends.python.child import cuda, devices
 from charonia.core.errors import AlreadyExistsError, InvalidArgumentError, NotFoundError, UnavailableError
 from charonia.core.log import Log
 from charonia.core.text import shown
+from charonia.memory.copies import Copies
 from charonia.memory.region import CUDA, SYSTEM, CudaRegion, Region, SystemRegion
 from charonia.memory.segment import open_segment
 
@@ -28,9 +29,16 @@ class Regions:
     Args:
         log: told of regions that are forgotten later.
         allowed: whether clients may register regions; who asks for one is told so.
+        copies_bytes: how much of them may be copied for requests at the same time; None for any.
+
+    Attributes:
+        copies: gives the memory for that.
     """
 
-    def __init__(self, log: Log, allowed: bool = False, limit: int | None = None) -> None:
+    def __init__(
+        self, log: Log, allowed: bool = False, limit: int | None = None, copies_bytes: int | None = None
+    ) -> None:
+        self.copies = Copies(copies_bytes)
         self._log = log
         self.allowed = allowed
         self._limit = default_limit() if limit is None else limit

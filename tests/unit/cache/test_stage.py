@@ -5,9 +5,10 @@ import pytest
 
 from charonia.cache.local import LocalCache
 from charonia.cache.stage import CacheStage
-from charonia.core.errors import BackendError, QueueFullError
+from charonia.core.errors import BackendError, QueueFullError, UnavailableError
 from charonia.core.request import Reply, refuse
 from charonia.core.tensor import Tensor
+from charonia.core.unread import UnreadBuffer
 from charonia.observe.statistics import ModelStatistics
 from charonia.observe.summaries import LatencySummaries
 from charonia.scheduling.errands import Errands
@@ -230,6 +231,19 @@ def test_together_the_missing_are_queued_and_the_others_answered():
     assert world.value_of(known) == 7.0
     world.answer(new, 9.0)
     assert world.value_of(world.ask(2.0)) == 9.0
+
+
+def test_together_one_that_cant_be_read_holds_up_no_other():
+    def none(nbytes):
+        raise UnavailableError("no memory")
+
+    world = Stage()
+    wrong = Tensor("I", "FP32", (1, 1), UnreadBuffer(lambda target: None, 4, none))
+    right = Tensor.from_numpy("I", np.ones((1, 1), np.float32), owned=True)
+    requests = [make_request(world.channel, inputs={"I": each}) for each in (wrong, right)]
+    assert world.stage.expect_missing(requests) == requests
+    with pytest.raises(UnavailableError):
+        world.stage.enter(requests[0])
 
 
 def test_a_chain_of_hits_does_not_nest():

@@ -8,6 +8,7 @@ import pytest
 from charonia.core.errors import AlreadyExistsError, InvalidArgumentError, NotFoundError, UnavailableError
 from charonia.core.tensor import HostBuffer
 from charonia.memory import segment
+from charonia.memory.copies import Copies
 from charonia.memory.region import CUDA, SYSTEM, Faults
 from charonia.memory.regions import Regions, default_limit
 from charonia.testing.log import kept_log
@@ -158,7 +159,9 @@ def test_places_inside_a_region(regions, folder):
     region, faults = regions.claim("a"), Faults()
     for offset, byte_size in ((0, 20), (19, 1), (19, 0), (0, 0)):
         region.check(offset, byte_size)
-    assert region.input(3, 4, faults).host().tolist() == [13, 14, 15, 16], "the region's own offset counts once"
+    assert region.input(3, 4, faults, Copies()).host().tolist() == [13, 14, 15, 16], (
+        "the region's own offset counts once"
+    )
     region.write(17, HostBuffer(b"abc", 3, owned=True))
     assert (folder / "k").read_bytes()[26:31] == bytes([26]) + b"abc" + bytes([30])
     assert faults.first is None
@@ -167,7 +170,7 @@ def test_places_inside_a_region(regions, folder):
 def test_a_segment_cut_short_reads_as_zeros_with_a_fault_and_takes_no_output(regions, folder):
     regions.register_system("a", "k", 10, 20)
     region, faults = regions.claim("a"), Faults()
-    buffer = region.input(0, 20, faults)
+    buffer = region.input(0, 20, faults, Copies())
     with (folder / "k").open("r+b") as file:
         file.truncate(12)
     assert buffer.host().tolist() == [10, 11, *[0] * 18]
@@ -193,7 +196,7 @@ def test_a_machine_without_memory_for_the_segment_fails_one_output(regions, monk
 def test_a_segment_that_cant_be_read_is_a_fault(regions, monkeypatch):
     regions.register_system("a", "k", 0, 20)
     faults = Faults()
-    buffer = regions.claim("a").input(0, 4, faults)
+    buffer = regions.claim("a").input(0, 4, faults, Copies())
 
     def broken(*args):
         raise OSError(5, "Input/output error")
