@@ -95,7 +95,10 @@ def open_file_sink(path: str) -> DescriptorSink:
     """Append to `path`, made if it isn't there.
 
     Raises:
-        OSError: it can't be opened.
+        OSError: it can't be opened; a pipe that nobody reads can't.
     """
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
-    return DescriptorSink(os.open(path, flags, 0o644), owned=True)
+    # Else the open of such a pipe waits for a reader, maybe for ever.
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | getattr(os, "O_CLOEXEC", 0)
+    descriptor = os.open(path, flags, 0o644)
+    os.set_blocking(descriptor, True)
+    return DescriptorSink(descriptor, owned=True)

@@ -185,6 +185,19 @@ def test_what_a_model_leaves_open_follows_the_server() -> None:
     assert made.highest_verbosity == 0
 
 
+def test_a_pipe_that_nobody_reads_holds_nobody_up(tmp_path: object) -> None:
+    path = f"{tmp_path}/pipe"
+    os.mkfifo(path)
+    with pytest.raises(OSError, match="No such device"):
+        open_file_sink(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    sink = open_file_sink(path)
+    sink.write(b"line\n")
+    assert os.read(reader, 100) == b"line\n"
+    sink.close()
+    os.close(reader)
+
+
 def test_the_format_changes_while_it_runs_and_the_file_does_not(tmp_path: object) -> None:
     path = f"{tmp_path}/server.log"
     made = ServerLog(LogSettings(file=path), open_file_sink(path))

@@ -3,6 +3,8 @@
 Used by one thread. Each file is a whole JSON document whenever nothing is being written to it.
 """
 
+import os
+from contextlib import suppress
 from typing import IO
 
 from charonia.core.log import Log
@@ -28,12 +30,8 @@ class TraceFile:
         """To `FILE` itself, which is made anew by the first call."""
         try:
             if self._file is None:
-                self._file = open(self._path, "wb")  # noqa: SIM115 - it stays open until `close`
-                self._file.write(b"[" + records + b"]")
-            else:
-                self._file.seek(-1, 2)
-                self._file.write(b"," + records + b"]")
-            self._file.flush()
+                self._file = open(self._path, "wb", buffering=0, opener=_opened)  # noqa: SIM115 - until `close`
+            _extend(self._file.fileno(), records)
         except OSError as error:
             self._fail(self._path, error)
 
@@ -49,13 +47,45 @@ class TraceFile:
 
     def close(self) -> None:
         if self._file is not None:
-            self._file.close()
+            try:
+                self._file.close()
+            except OSError as error:
+                self._fail(self._path, error)
 
     def _fail(self, path: str, error: OSError) -> None:
         reason = error.strerror or repr(error)
         if reason != self._failure:
             self._failure = reason
             self._log.error(f"failed creating trace file '{path}', traces are lost: {reason}")
+
+
+def _opened(path: str, flags: int) -> int:
+    """Without waiting for a reader of a pipe, maybe for ever."""
+    return os.open(path, flags | os.O_NONBLOCK, 0o666)
+
+
+def _extend(file: int, records: bytes) -> None:
+    """Add to the array that is in the file, if there is one.
+
+    Raises:
+        OSError: they can't all be written; the file is as before.
+    """
+    end = os.fstat(file).st_size
+    try:
+        _write(file, b"," + records + b"]" if end else b"[" + records + b"]", max(end - 1, 0))
+    except OSError:
+        with suppress(OSError):  # of what is no file, such as a pipe
+            os.ftruncate(file, end)
+            if end:
+                _write(file, b"]", end - 1)
+        raise
+
+
+def _write(file: int, data: bytes, offset: int) -> None:
+    rest = memoryview(data)
+    while rest:
+        count = os.pwrite(file, rest, offset)
+        rest, offset = rest[count:], offset + count
 
 
 class FileSink:

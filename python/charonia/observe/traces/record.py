@@ -217,6 +217,7 @@ class TracedRequest:
         for tensor in tensors:
             try:
                 kept = tensor.to_owned() if tensor.buffer.device == "cpu" else tensor.copied()
+                kept.buffer.host()  # read now, and not when its owner has written something else there
             except Exception:  # memory of a device that can't be read: the request must not suffer
                 continue
             self.tensors.append(NotedTensor(activity, kept))

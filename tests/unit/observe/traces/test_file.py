@@ -1,6 +1,8 @@
 """Which file a trace goes to, and when: by log frequency and by count, as in Triton."""
 
+import errno
 import json
+import os
 
 import pytest
 
@@ -100,3 +102,39 @@ def test_what_can_not_be_written_is_told_once(tmp_path):
     sink.take(world.traced())
     sink.close()
     assert lines.text.count("failed creating trace file") == 1
+
+
+def test_a_disk_that_is_full_for_a_while_leaves_a_whole_document(sink, path, monkeypatch):
+    world, write = World(), os.pwrite
+    sink.take(world.traced())
+
+    def half(file, data, offset):
+        if len(data) == 1:
+            return write(file, data, offset)
+        if len(data) < 200:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(file, data[: len(data) // 2], offset)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", half)
+        sink.take(world.traced())
+        assert ids(path) == [1]
+    sink.take(world.traced())
+    assert ids(path) == [1, 3]
+
+
+def test_a_device_that_takes_nothing_fails_no_end():
+    log, lines = kept_log()
+    sink = FileSink(TraceFile("/dev/full", log))
+    sink.take(World().traced())
+    sink.close()
+    assert lines.text.count("No space left") == 1
+
+
+def test_a_pipe_that_nobody_reads_holds_nobody_up(path):
+    os.mkfifo(path)
+    log, lines = kept_log()
+    sink = FileSink(TraceFile(str(path), log))
+    sink.take(World().traced())
+    sink.close()
+    assert "failed creating trace file" in lines.text

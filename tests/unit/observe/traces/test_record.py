@@ -6,6 +6,7 @@ import pytest
 from charonia.core.errors import BackendError, CancelledError
 from charonia.core.request import Reply, refuse
 from charonia.core.tensor import Tensor
+from charonia.core.unread import UnreadBuffer
 from charonia.observe.traces.setting import Level
 from tests.unit.observe.traces.trace_world import World, tensor
 
@@ -118,6 +119,20 @@ def test_tensors_are_kept_as_they_were():
         ("TENSOR_QUEUE_INPUT", "X", [1, 2]),
         ("TENSOR_BACKEND_OUTPUT", "Y", [3]),
     ]
+
+
+def test_tensors_of_regions_are_read_when_they_are_noted():
+    region = np.array([1, 2], np.uint8)
+
+    def fill(target):
+        target[:] = region
+
+    world = World(Level.TENSORS)
+    trace, request = world.trace(), world.request(inputs={"X": Tensor("X", "UINT8", (2,), UnreadBuffer(fill, 2))})
+    trace.begin(request)
+    region[:] = 9
+    world.execute(request, ())
+    assert [each.tensor.numpy().tolist() for each in trace.requests[0].tensors] == [[1, 2]]
 
 
 def test_memory_of_a_device_that_can_not_be_read_costs_the_tensor_only():
