@@ -1,6 +1,7 @@
 """`--trace-config`: from the settings of a launch line to what traces are made by, in Triton's words."""
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -29,6 +30,7 @@ _OF_MODE = {
 _BATCHING = {"bsp_max_queue_size": 2048, "bsp_schedule_delay": 5000, "bsp_max_export_batch_size": 512}
 _START = TraceValues()
 DEFAULT_URL = "http://localhost:4318/v1/traces"
+_USER = re.compile(r"^([^/?#]*//)?[^/?#]*@")
 DEFAULT_SERVICE = "triton-inference-server"
 
 
@@ -85,7 +87,7 @@ def parse_trace_config(settings: Sequence[str], environment: Mapping[str, str] =
     for text in settings:
         of, key, value = _split(text)
         if of is Mode.OPENTELEMETRY:
-            shown[key] = value
+            shown[key] = without_secret(value) if key == "url" else value
         if key == "level":
             levels.append(_level(value))
         elif key == "mode":
@@ -117,6 +119,11 @@ def parse_trace_config(settings: Sequence[str], environment: Mapping[str, str] =
         batching,
         shown,
     )
+
+
+def without_secret(url: str) -> str:
+    """With dots in place of a user and password: it is logged, and told to every client."""
+    return _USER.sub(r"\1...@", url)
 
 
 def _split(text: str) -> tuple[Mode | None, str, str]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from charonia.core.errors import InvalidArgumentError
 from charonia.core.log import Log
 from charonia.observe.traces.as_json import Stamp, arrived, completed, computed, sent
-from charonia.observe.traces.config import DEFAULT_SERVICE, TraceConfig
+from charonia.observe.traces.config import DEFAULT_SERVICE, TraceConfig, without_secret
 from charonia.observe.traces.context import SpanContext
 from charonia.observe.traces.record import Note, Trace, TracedRequest
 from charonia.observe.traces.setting import TraceSetting
@@ -38,7 +38,7 @@ class SpanSink:
     def __init__(self, config: TraceConfig, log: Log) -> None:
         self._processor = _processor(config)
         self._resource = _resource(config)
-        log.info(f"Traces are exported to {_url(config)}")
+        log.info(f"Traces are exported to {without_secret(_url(config))}")
 
     def take(self, trace: Trace) -> None:
         trace.setting.finished()

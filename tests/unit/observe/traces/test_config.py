@@ -100,3 +100,18 @@ def test_what_is_wrong_is_named(settings, words):
 def test_what_is_wrong_in_the_environment_is_named():
     with pytest.raises(InvalidArgumentError, match='Bad option: "OTEL_BSP_SCHEDULE_DELAY"'):
         parse_trace_config(("mode=opentelemetry",), {"OTEL_BSP_SCHEDULE_DELAY": "bad_value"})
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("http://localhost:1/v1/traces", "http://localhost:1/v1/traces"),
+        ("localhost:1/a@b?c=@", "localhost:1/a@b?c=@"),
+        ("http://user:s3cr3t@host:1/v1", "http://...@host:1/v1"),
+        ("user:s3c@r3t@host:1", "...@host:1"),
+        ("https://token@host?x", "https://...@host?x"),
+    ],
+)
+def test_a_password_in_the_url_is_not_shown(url, shown):
+    config = parse_trace_config(("mode=opentelemetry", f"opentelemetry,url={url}"), {})
+    assert (config.url, config.shown["url"]) == (url, shown)
