@@ -13,18 +13,19 @@ from tests.models.repository import write_config
 
 def test_requests_of_every_door_join_in_one_execution(gated, clients):
     served = gated(
-        f"max_batch_size: 8 dynamic_batching {{ preferred_batch_size: [4] max_queue_delay_microseconds: {LONG_US} }}"
+        f"max_batch_size: 8 dynamic_batching {{ preferred_batch_size: [{len(DOORS)}] "
+        f"max_queue_delay_microseconds: {LONG_US} }}"
     )
     served.gate.open()
-    sent = [np.full((1, 3), value, np.float32) for value in range(4)]
+    sent = [np.full((1, 3), value, np.float32) for value in range(len(DOORS))]
     asked = [
         clients.submit(ask, name, served.server, "m", {"IN": each}) for name, each in zip(DOORS, sent, strict=True)
     ]
     for each, future in zip(sent, asked, strict=True):
         np.testing.assert_array_equal(future.result(PATIENCE_S)["OUT"], each)
     counted = served.model.statistics()
-    assert (counted.inference_count, counted.execution_count) == (4, 1)
-    assert served.batch_statistics() == {4: 1}
+    assert (counted.inference_count, counted.execution_count) == (len(DOORS), 1)
+    assert served.batch_statistics() == {len(DOORS): 1}
 
 
 def test_a_request_of_several_rows_joins_others(gated):
@@ -158,16 +159,23 @@ def test_without_preserved_order_the_faster_answer_comes_first(gated):
     assert value_of(first) == 1
 
 
+ROWS = (1, 2, 1, 4, 1, 3)
+"""Of the request of each door; together they are a batch."""
+
+
 @pytest.fixture(scope="module")
 def joining(tmp_path_factory):
-    """Models whose batches form when 8 rows are there, and never before."""
+    """Models whose batches form when as many rows are there as the doors send together, and never before."""
     folder = tmp_path_factory.mktemp("joining")
-    batching = f"dynamic_batching {{ preferred_batch_size: [8] max_queue_delay_microseconds: {LONG_US} }}"
+    batching = f"""
+      max_batch_size: {sum(ROWS)}
+      dynamic_batching {{ preferred_batch_size: [{sum(ROWS)}] max_queue_delay_microseconds: {LONG_US} }}
+    """
     for datatype in JOINED:
         onnx_models.save(onnx_models.identity(datatype), folder, datatype)
-        write_config(folder, datatype, f"max_batch_size: 8 {batching}")
+        write_config(folder, datatype, batching)
     onnx_models.save(onnx_models.mlp((16, 32, 4)), folder, "mlp")
-    write_config(folder, "mlp", f"max_batch_size: 8 {batching}")
+    write_config(folder, "mlp", batching)
     onnx_models.save(onnx_models.mlp((16, 32, 4)), folder, "alone")
     with Server(folder, http_port=0, grpc_port=0, exit_timeout_secs=5) as server:
         yield server
@@ -178,7 +186,7 @@ JOINED = ("FP32", "INT8", "BYTES", "BOOL", "INT64")
 
 @pytest.mark.parametrize("datatype", JOINED)
 def test_batched_answers_equal_what_was_sent_through_every_door(joining, clients, datatype):
-    sent = [text_only(onnx_models.sample(datatype, (rows, 3), rows)) for rows in (1, 2, 1, 4)]
+    sent = [text_only(onnx_models.sample(datatype, (rows, 3), rows)) for rows in ROWS]
     asked = [
         clients.submit(ask, name, joining, datatype, {"INPUT0": each}) for name, each in zip(DOORS, sent, strict=True)
     ]
@@ -188,7 +196,7 @@ def test_batched_answers_equal_what_was_sent_through_every_door(joining, clients
 
 
 def test_batched_answers_equal_unbatched_ones_through_every_door(joining, clients):
-    sent = [onnx_models.sample("FP32", (2, 16), seed) for seed in range(4)]
+    sent = [onnx_models.sample("FP32", (rows, 16), seed) for seed, rows in enumerate(ROWS)]
     asked = [clients.submit(ask, name, joining, "mlp", {"input": each}) for name, each in zip(DOORS, sent, strict=True)]
     for each, future in zip(sent, asked, strict=True):
         alone = joining.model("alone").infer(input=each)["output"]
@@ -199,9 +207,10 @@ def test_batched_answers_equal_unbatched_ones_through_every_door(joining, client
 def test_text_that_one_backend_can_not_take_never_harms_the_neighbour(joining):
     """ONNX Runtime's Python interface takes either form alone, and not both in one tensor."""
     model = joining.model("BYTES")
-    odd = model.submit({"INPUT0": np.array([[b"\xff"]] * 4, np.object_)})
-    good = model.submit({"INPUT0": np.array([[b"a\0b"]] * 4, np.object_)})
-    assert good.result(PATIENCE_S).outputs["OUTPUT0"].numpy().tolist() == [[b"a\0b"]] * 4
+    half = sum(ROWS) // 2
+    odd = model.submit({"INPUT0": np.array([[b"\xff"]] * half, np.object_)})
+    good = model.submit({"INPUT0": np.array([[b"a\0b"]] * half, np.object_)})
+    assert good.result(PATIENCE_S).outputs["OUTPUT0"].numpy().tolist() == [[b"a\0b"]] * half
     assert odd.exception(PATIENCE_S) is not None
 
 
