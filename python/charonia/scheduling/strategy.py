@@ -89,7 +89,7 @@ class StrategyGate:
     def _ask(self, hook: str, call: Callable[[], _Answer], otherwise: _Answer) -> _Answer:
         try:
             return call()
-        except (Exception, SystemExit) as error:
+        except BaseException as error:  # whatever it is, it would end the thread of an instance
             if hook not in self._told:
                 self._told.add(hook)
                 self._log.error(

@@ -1,5 +1,7 @@
 """A user's strategy has the last word on who joins; whatever it does, requests are served."""
 
+from asyncio import CancelledError
+
 import pytest
 
 from charonia.core.batching import Model, Request, Strategy
@@ -136,7 +138,7 @@ def test_nothing_is_kept_when_all_have_left():
 @pytest.mark.parametrize(
     ("hook", "batches"), [("start_batch", "a b c"), ("may_join", "a b c"), ("finish_batch", "abc")]
 )
-@pytest.mark.parametrize("error", [ValueError("of the user"), SystemExit(3)])
+@pytest.mark.parametrize("error", [ValueError("of the user"), SystemExit(3), CancelledError(), KeyboardInterrupt()])
 def test_a_strategy_that_fails_harms_nobody_and_is_told_of_once(hook, batches, error):
     def fail(*args):
         raise error
