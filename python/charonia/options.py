@@ -258,12 +258,14 @@ class ServerOptions:
         if door == "grpc":
             files = (self.grpc_use_ssl_mutual, self.grpc_server_cert, self.grpc_server_key, self.grpc_root_cert)
             wanted = self.grpc_use_ssl or self.grpc_use_ssl_mutual
-            return tls_files("grpc", *files, "grpc-use-ssl") if wanted else None
+            why = "grpc-use-ssl-mutual" if self.grpc_use_ssl_mutual else "grpc-use-ssl"
+            return tls_files("grpc", *files, why) if wanted else None
         files = (self.http_use_ssl_mutual, self.http_server_cert, self.http_server_key, self.http_root_cert)
         if door == "metrics":
             return tls_files("http", *files, "metrics-use-ssl") if self.metrics_use_ssl else None
         wanted = self.http_use_ssl or self.http_use_ssl_mutual
-        return tls_files("http", *files, "http-use-ssl") if wanted else None
+        why = "http-use-ssl-mutual" if self.http_use_ssl_mutual else "http-use-ssl"
+        return tls_files("http", *files, why) if wanted else None
 
     @property
     def uses_tls(self) -> bool:

@@ -19,7 +19,6 @@ from charonia.backends.base import ServerFacts
 from charonia.backends.gpus import visible_gpus
 from charonia.cache.opening import open_store
 from charonia.cache.settings import parse_cache_config
-from charonia.config.host_policies import remarks
 from charonia.config.rate_limits import given_resources
 from charonia.control.metadata import EXTENSIONS, TRITON_VERSION
 from charonia.control.tracing import Tracing
@@ -39,6 +38,7 @@ from charonia.observe.log import ServerLog
 from charonia.observe.metrics_config import parse_metrics_config
 from charonia.observe.traces.config import parse_trace_config
 from charonia.observe.traces.tracer import Tracer
+from charonia.option_remarks import option_remarks
 from charonia.options import ServerOptions
 from charonia.repository.agent_runs import AgentRuns
 from charonia.repository.all_repositories import AllRepositories, CloudParts
@@ -265,7 +265,7 @@ class Server:
         Raises:
             InvalidArgumentError: a repository can't be read.
         """
-        for remark in remarks(self.options.host_policy):
+        for remark in option_remarks(self.options):
             self.log.warning(remark)
         parts = StartParts(self.options, self._repositories, self.lifecycle, self._operations, self.log, self._remarks)
         sources, report = load_at_start(parts)

@@ -54,5 +54,5 @@ def not_installed(name: str, known: Sequence[str], backend_directory: Path | Non
     return BackendMissingError(
         head,
         f"install a package that has an entry point '{name}' in the group charonia.backends, "
-        f"or put a Python-based backend at '{where}'",
+        f"or put a Python-based backend at '{where}'; Triton's backends in C++ (libtriton_{name}.so) can't be loaded",
     )

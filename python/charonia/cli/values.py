@@ -91,9 +91,10 @@ def cache_size(value: str) -> tuple[str, str, str]:
 
 def policy_setting(value: str) -> tuple[str, str, str]:
     """`<policy>,<setting>=<value>`."""
-    name, key, worth = setting(value)
-    if not name:
+    name, comma, _ = value.partition("=")[0].partition(",")
+    if not (name and comma):
         raise InvalidArgumentError(f"expected <policy>,<setting>=<value>, got '{value}'")
+    name, key, worth = setting(value)
     return name, key, worth
 
 

@@ -48,7 +48,7 @@ def test_the_metrics_port_has_the_files_of_http() -> None:
     [
         (["--grpc-use-ssl=true"], "--grpc-use-ssl needs --grpc-server-cert"),
         (["--http-use-ssl=true", "--http-server-cert=c.pem"], "--http-use-ssl needs --http-server-key"),
-        (["--http-use-ssl-mutual=true", *HTTP_FILES[:2]], "--http-use-ssl needs --http-root-cert"),
+        (["--http-use-ssl-mutual=true", *HTTP_FILES[:2]], "--http-use-ssl-mutual needs --http-root-cert"),
         (["--metrics-use-ssl=true"], "--metrics-use-ssl needs --http-server-cert"),
         (["--http-server-cert=c.pem"], "count only with --http-use-ssl"),
         (["--http-restricted-api=inference:k=hidden", "--http-restricted-api=inference:k=hidden"], "multiple config"),

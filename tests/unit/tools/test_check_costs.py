@@ -60,10 +60,6 @@ COSTS = {
         'state { input_name: "a" output_name: "b" data_type: TYPE_FP32 dims: [ 1000, 1000 ] } }',
         ("the states of 500 sequences", "2,000,000,000 bytes"),
     ),
-    "a rate limiter that is not there": (
-        "instance_group [ { count: 1 rate_limiter { priority: 1 } } ]",
-        ("rate_limiter has no effect",),
-    ),
 }
 
 

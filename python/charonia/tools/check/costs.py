@@ -49,7 +49,6 @@ def model_costs(reading: ModelReading, config: ModelConfig, devices: Devices) ->
     """
     notes = _Notes(reading.loaded.places)
     yield from _unserved(reading)
-    yield from _without_effect(config, notes)
     yield from _parameters(config, notes)
     yield from _instances(config, notes, devices)
 
@@ -84,14 +83,6 @@ def _unserved(reading: ModelReading) -> Iterator[Finding]:
     message = f"only the latest version {served} is served, and not {kept}: there is no version_policy"
     remedy = "write version_policy { all { } } to serve them all, or version_policy { latest { num_versions: 1 } }"
     yield Finding(Severity.WARNING, "", Place(str(reading.model.path)), message, remedy)
-
-
-def _without_effect(config: ModelConfig, notes: _Notes) -> Iterator[Finding]:
-    """Sections that are read and checked, and do nothing in this version."""
-    here = "has no effect in this version of Charonia"
-    for index, group in enumerate(config.instance_group):
-        if group.HasField("rate_limiter"):
-            yield notes.warn(f"instance_group[{index}].rate_limiter", f"rate_limiter {here}: no instance waits for it")
 
 
 def _parameters(config: ModelConfig, notes: _Notes) -> Iterator[Finding]:

@@ -26,6 +26,7 @@ from charonia.tools.check.agents import look_at_agents
 from charonia.tools.check.at_hand import brought
 from charonia.tools.check.costs import completed_costs, model_costs
 from charonia.tools.check.ensembles import look_at_steps
+from charonia.tools.check.launch import beside_launch_line
 from charonia.tools.check.load import load_model
 from charonia.tools.check.report import Report
 
@@ -134,7 +135,7 @@ def _check_model(
     report.models[model.id] = reading.versions if reading.error is None else ()
     report.add(model.id, (*_placed(model, reading.findings), *reading.strays))
     if reading.loaded.config.HasField("ensemble_scheduling"):
-        _check_ensemble(reading, models, parts, report)
+        _check_ensemble(reading, models, options, parts, report)
     elif reading.loaded.config.backend:
         _check_files(reading, options, parts, report)
     else:
@@ -143,13 +144,18 @@ def _check_model(
 
 
 def _check_ensemble(
-    reading: ModelReading, models: Mapping[ModelId, FoundModel], parts: InspectionParts, report: Report
+    reading: ModelReading,
+    models: Mapping[ModelId, FoundModel],
+    options: ServerOptions,
+    parts: InspectionParts,
+    report: Report,
 ) -> None:
     name = reading.model.id
     findings, report.graphs[name] = look_at_steps(reading, models, parts)
     report.add(name, findings)
     if not report.is_broken(name):
         report.add(name, model_costs(reading, reading.loaded.config, parts.devices))
+        report.add(name, beside_launch_line(reading.loaded.config, reading.loaded.places, options))
 
 
 def _check_files(reading: ModelReading, options: ServerOptions, parts: InspectionParts, report: Report) -> None:
@@ -161,6 +167,7 @@ def _check_files(reading: ModelReading, options: ServerOptions, parts: Inspectio
         return  # what it costs is of no interest before it works
     for _, inspected in looked:
         report.add(model.id, model_costs(reading, inspected.config, parts.devices))
+        report.add(model.id, beside_launch_line(inspected.config, reading.loaded.places, options))
         if inspected.is_complete:
             report.add(model.id, completed_costs(reading, inspected.config, options.http_max_input_size))
 
