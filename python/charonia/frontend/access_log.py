@@ -1,11 +1,11 @@
 """The access log: a line for each request. The wire makes the lines, and this thread writes them."""
 
-import threading
 from collections.abc import Callable
 
 from charonia.core.errors import InvalidArgumentError
 from charonia.core.log import Log
 from charonia.core.protocols import OnDeath
+from charonia.core.threads import SupervisedThread
 from charonia.observe.sink import Sink, open_file_sink, stdout_sink
 
 STANDARD_OUTPUT = "-"
@@ -22,30 +22,27 @@ class AccessLog:
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._closing = False
-        self._thread: threading.Thread | None = None
+        self._thread: SupervisedThread | None = None
 
     def start(self, take: Take, log: Log, on_death: OnDeath) -> None:
-        self._thread = threading.Thread(target=self._run, args=(take, log, on_death), name="access-log", daemon=True)
+        self._thread = SupervisedThread("access-log", lambda: self._run(take, log), on_death)
         self._thread.start()
 
     def close(self, timeout_s: float) -> None:
         """After the wire's shutdown, when takes come back at once: write what is left."""
         self._closing = True
         if self._thread is not None:
-            self._thread.join(timeout_s)
+            self._thread.finish(timeout_s)
 
-    def _run(self, take: Take, log: Log, on_death: OnDeath) -> None:
-        try:
-            lines = b"begin"
-            while lines or not self._closing:
-                lines, dropped = take(_FOREVER_S)
-                if dropped:
-                    log.warning(f"{dropped} lines of the access log were dropped: they can't be written fast enough")
-                if lines:
-                    self._sink.write(lines)
-            self._sink.close()
-        except BaseException as error:
-            on_death("access-log", error)
+    def _run(self, take: Take, log: Log) -> None:
+        lines = b"begin"
+        while lines or not self._closing:
+            lines, dropped = take(_FOREVER_S)
+            if dropped:
+                log.warning(f"{dropped} lines of the access log were dropped: they can't be written fast enough")
+            if lines:
+                self._sink.write(lines)
+        self._sink.close()
 
 
 def open_access_log(path: str) -> AccessLog | None:

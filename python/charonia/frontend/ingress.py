@@ -1,6 +1,5 @@
 """From calls on the wire to requests of the engine."""
 
-import threading
 import weakref
 from collections.abc import Callable, Collection, Sequence
 from typing import cast
@@ -12,6 +11,7 @@ from charonia.core.log import Log, SilentLog
 from charonia.core.protocols import OnDeath, Submitter
 from charonia.core.request import ANY_VERSION, InferRequest, ReplyChannel
 from charonia.core.tensor import Tensor
+from charonia.core.threads import SupervisedThread
 from charonia.engine.engine import ModelDirectory
 from charonia.engine.model import ModelVersion
 from charonia.frontend.classification import ClassifyingChannel
@@ -64,12 +64,11 @@ class Ingress:
         self._regions = regions or Regions(log or SilentLog())
         self._submitter = submitter
         self._directory = directory
-        self._on_death = on_death
         self._live: dict[int, weakref.ref[InferRequest]] = {}
         self._requests = RequestLog(log or SilentLog())
         self._channel = WireChannel(wire, lambda key: self._live.pop(key, None), self._requests)
         self._stopping = False
-        self._thread = threading.Thread(target=self._run, name="ingress", daemon=True)
+        self._thread = SupervisedThread("ingress", self._run, on_death)
 
     def start(self) -> None:
         self._thread.start()
@@ -84,15 +83,12 @@ class Ingress:
             self._traces.close()
 
     def _run(self) -> None:
-        try:
-            while not self._stopping:
-                items = self._wire.take(_TAKE_AT_MOST, _FOREVER_S)
-                accept = self.acceptor()
-                with self._channel.gathering():
-                    for item in items:
-                        self._handle(item, accept)
-        except BaseException as error:
-            self._on_death("ingress", error)
+        while not self._stopping:
+            items = self._wire.take(_TAKE_AT_MOST, _FOREVER_S)
+            accept = self.acceptor()
+            with self._channel.gathering():
+                for item in items:
+                    self._handle(item, accept)
 
     def _handle(self, item: InferCall | int, accept: Accept) -> None:
         if isinstance(item, int):

@@ -1,10 +1,9 @@
 """What the wire has to say, in the log: certificates that were renewed or can't be, handshakes that failed."""
 
-import threading
-
 from charonia._wire import WireServer
 from charonia.core.log import Log
 from charonia.core.protocols import OnDeath
+from charonia.core.threads import SupervisedThread
 
 _FOREVER_S = 86400.0
 
@@ -19,22 +18,17 @@ class WireRemarks:
     def __init__(self, wire: WireServer, log: Log, on_death: OnDeath) -> None:
         self._wire = wire
         self._log = log
-        self._on_death = on_death
-        self._thread = threading.Thread(target=self._run, name="wire-remarks", daemon=True)
+        self._thread = SupervisedThread("wire-remarks", self._run, on_death)
 
     def start(self) -> None:
         self._thread.start()
 
     def join(self, timeout_s: float) -> None:
         """After the wire's shutdown."""
-        if self._thread.ident is not None:
-            self._thread.join(timeout_s)
+        self._thread.finish(timeout_s)
 
     def _run(self) -> None:
         say = {"error": self._log.error, "notice": self._log.info, "detail": self._log.verbose}
-        try:
-            while remarks := self._wire.take_remarks(_FOREVER_S):
-                for weight, text in remarks:
-                    say[weight](text)
-        except BaseException as error:
-            self._on_death("wire-remarks", error)
+        while remarks := self._wire.take_remarks(_FOREVER_S):
+            for weight, text in remarks:
+                say[weight](text)

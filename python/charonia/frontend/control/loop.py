@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol, TypeGuard, cast
 
 from charonia.core.log import Log
 from charonia.core.protocols import OnDeath
+from charonia.core.threads import SupervisedThread
 from charonia.frontend.control.waiting import WaitingCalls
 
 if TYPE_CHECKING:
@@ -79,7 +80,6 @@ class ControlLoop:
         self._http = http
         self._rpc = rpc
         self._log = log
-        self._on_death = on_death
         self._waiting = waiting or WaitingCalls()
         self._direct = direct
         self._max_open = max_open_calls
@@ -89,7 +89,7 @@ class ControlLoop:
         self._loop = asyncio.new_event_loop()
         self._tasks: set[asyncio.Task[None]] = set()
         self._threads = tuple(
-            threading.Thread(target=self._supervise, args=(name, run), name=name, daemon=True)
+            SupervisedThread(name, run, on_death)
             for name, run in (("control-take", self._take), ("control-loop", self._run))
         )
 
@@ -115,12 +115,6 @@ class ControlLoop:
             self._direct.close()
         waited = self._waiting.join(max(0.0, deadline - time.monotonic()))
         return waited and not any(thread.is_alive() for thread in self._threads)
-
-    def _supervise(self, name: str, run: Callable[[], None]) -> None:
-        try:
-            run()
-        except BaseException as error:
-            self._on_death(name, error)
 
     def _take(self) -> None:
         while not self._stopping.is_set():

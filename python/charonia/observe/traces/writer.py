@@ -7,6 +7,7 @@ from typing import Protocol
 
 from charonia.core.log import Log
 from charonia.core.protocols import OnDeath
+from charonia.core.threads import SupervisedThread
 from charonia.observe.traces.record import Trace
 from charonia.observe.traces.setting import TraceSetting
 
@@ -48,14 +49,13 @@ class TraceWriter:
     def __init__(self, sink: Sink, log: Log, on_death: OnDeath) -> None:
         self._sink = sink
         self._log = log
-        self._on_death = on_death
         self._changed = threading.Condition()
         self._waiting: deque[Trace | TraceSetting] = deque()
         self._waiting_bytes = 0
         self._dropped = 0
         self._tell_at_s = 0.0
         self._closed = False
-        self._thread = threading.Thread(target=self._run, name="trace-writer", daemon=True)
+        self._thread = SupervisedThread("trace-writer", self._run, on_death)
 
     def start(self) -> None:
         self._thread.start()
@@ -82,18 +82,12 @@ class TraceWriter:
         with self._changed:
             self._closed = True
             self._changed.notify()
-        if self._thread.ident is None:
-            return True
-        self._thread.join(timeout_s)
-        return not self._thread.is_alive()
+        return self._thread.finish(timeout_s)
 
     def _run(self) -> None:
-        try:
-            while (item := self._next()) is not None:
-                self._handle(item)
-            self._sink.close()
-        except BaseException as error:
-            self._on_death("trace-writer", error)
+        while (item := self._next()) is not None:
+            self._handle(item)
+        self._sink.close()
 
     def _next(self) -> Trace | TraceSetting | None:
         """None once it is closed and nothing is left."""
