@@ -230,20 +230,13 @@ class Server:
         from charonia.control.handlers import Handlers
         from charonia.control.shared_memory import SharedMemory
         from charonia.frontend.doors import Doors
+        from charonia.frontend.interior import Interior
+        from charonia.frontend.wire_options import wire_options
 
-        doors = Doors(
-            self.options,
-            f"charonia/{__version__}",
-            self.engine,
-            self.lifecycle,
-            self._on_death,
-            self.log,
-            self._testing_aids.grpc_answer_delay_s,
-            self.regions,
-            self.tracer,
-            mounts=self._mounts,
-            environment=os.environ,
-        )
+        aids = self._testing_aids
+        settings = wire_options(self.options, f"charonia/{__version__}", aids.grpc_answer_delay_s, mounts=self._mounts)
+        interior = Interior(self.engine, self.lifecycle, self.regions, self.tracer, self.log, self._on_death)
+        doors = Doors(self.options, settings, interior, environment=os.environ)
         self.metrics.custom.watch(FAMILY, lambda samples: doors.publish_load(load_report(samples)))
         doors.open()
         self._doors = doors

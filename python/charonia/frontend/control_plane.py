@@ -9,69 +9,63 @@ from starlette.types import ASGIApp
 from charonia._wire import WireServer, http_status
 from charonia.config.json_form import config_to_json_text
 from charonia.control.handlers import Handlers
-from charonia.core.log import Log
-from charonia.core.protocols import OnDeath, Submitter
-from charonia.engine.engine import ModelDirectory
 from charonia.frontend.control.app import ControlApp, MetricsApp
 from charonia.frontend.control.asgi_bridge import AsgiBridge
 from charonia.frontend.control.loop import ControlLoop
-from charonia.frontend.control.mounts import MountedApps, Mounts
+from charonia.frontend.control.mounts import NO_MOUNTS, MountedApps, Mounts
 from charonia.frontend.control.rpc import ControlRpc
 from charonia.frontend.control.waiting import WaitingCalls
-from charonia.frontend.gateways import SageMakerPaths, VertexAiSettings
+from charonia.frontend.gateways import Gateways
 from charonia.frontend.generate.calls import Generate
 from charonia.frontend.generate.request import Limits
+from charonia.frontend.interior import Interior
 from charonia.frontend.live.app import PREFIX as LIVE
 from charonia.frontend.live.app import LiveApp
 from charonia.frontend.sagemaker import SageMakerApp
 from charonia.frontend.vertex_ai import VertexAiApp
-from charonia.observe.traces.tracer import Tracer
 
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """Which pages for people there are: the live page at the metrics port, and with forms at the HTTP port."""
+    """What there is to see beside the protocol.
 
+    Attributes:
+        metrics_text: the text of `/metrics`.
+        mounts: apps of the user at the HTTP port, by prefix.
+        live: whether there is a live page at the metrics port.
+        try_it: whether there is one with forms at the HTTP port.
+    """
+
+    metrics_text: Callable[[], str]
+    mounts: Mounts
     live: bool = False
     try_it: bool = False
 
 
 def control_loop(
-    wire: WireServer,
-    handlers: Handlers,
-    metrics_text: Callable[[], str],
-    mounts: Mounts,
-    on_death: OnDeath,
-    log: Log,
-    submitter: Submitter,
-    directory: ModelDirectory,
-    limits: Limits,
-    tracer: Tracer | None = None,
-    pages: Pages = Pages(),
-    sagemaker: SageMakerPaths | None = None,
-    vertex_ai: VertexAiSettings | None = None,
+    wire: WireServer, handlers: Handlers, interior: Interior, limits: Limits, pages: Pages, gateways: Gateways
 ) -> ControlLoop:
     """The loop over `wire`, not started."""
-    waiting = WaitingCalls()
-    generate = Generate(submitter, directory, http_status, log, limits, tracer)
+    log, waiting = interior.log, WaitingCalls()
+    generate = Generate(interior.submitter, interior.directory, http_status, log, limits, interior.tracer)
     control = ControlApp(handlers, config_to_json_text, http_status, log, waiting, wire.metrics_port)
+    metrics = MetricsApp(pages.metrics_text, http_status, log)
 
     def live(**more: Any) -> Mounts:
         return {LIVE: LiveApp(handlers.live, lambda: _in_hand(wire), http_status, log, **more)}
 
-    metrics = MetricsApp(metrics_text, http_status, log)
+    forms = live(try_it=True) if pages.try_it else NO_MOUNTS
     try_port = wire.http_port if pages.try_it else None
     apps: dict[str, ASGIApp] = {
-        "http": MountedApps(control, {**mounts, **live(try_it=True)} if pages.try_it else mounts),
+        "http": MountedApps(control, {**pages.mounts, **forms}),
         "metrics": MountedApps(metrics, live(try_port=try_port)) if pages.live else metrics,
     }
-    if sagemaker is not None:
-        apps["sagemaker"] = SageMakerApp(handlers, sagemaker, http_status, log, waiting)
-    if vertex_ai is not None:
-        apps["vertex-ai"] = VertexAiApp(vertex_ai, control, metrics)
-    return ControlLoop(
-        wire, AsgiBridge(apps, log), ControlRpc(handlers, log, waiting), log, on_death, waiting, generate
-    )
+    if gateways.sagemaker is not None:
+        apps["sagemaker"] = SageMakerApp(handlers, gateways.sagemaker, http_status, log, waiting)
+    if gateways.vertex_ai is not None:
+        apps["vertex-ai"] = VertexAiApp(gateways.vertex_ai, control, metrics)
+    bridge, rpc = AsgiBridge(apps, log), ControlRpc(handlers, log, waiting)
+    return ControlLoop(wire, bridge, rpc, log, interior.on_death, waiting, generate)
 
 
 def _in_hand(wire: WireServer) -> dict[str, int]:

@@ -7,9 +7,11 @@ goes to its app, `sagemaker.py` or `vertex_ai.py`.
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from urllib.parse import quote
 
 from charonia.core.errors import InvalidArgumentError, UnavailableError
+from charonia.options import ServerOptions
 
 Paths = Mapping[str, tuple[str, Sequence[tuple[str, int]]]]
 """By path: the path of HTTP, and the statuses of failures by words in them; see `WireServer.publish_gateway`."""
@@ -147,6 +149,40 @@ class VertexAiSettings:
         if model:
             paths[self.predict] = inference_path(model), AS_HTTP
         return paths
+
+
+class Gateways:
+    """The doors of SageMaker and Vertex AI, as far as they are open.
+
+    Args:
+        publish: `WireServer.publish_gateway`.
+
+    Raises:
+        InvalidArgumentError: the environment lacks what a door needs.
+    """
+
+    def __init__(
+        self, options: ServerOptions, environment: Mapping[str, str], publish: Callable[[str, Paths], None]
+    ) -> None:
+        self._publish_vertex_ai = partial(publish, "vertex-ai")
+        self.sagemaker = (
+            SageMakerPaths(SageMakerSettings.of(environment), partial(publish, "sagemaker"))
+            if options.allow_sagemaker
+            else None
+        )
+        self.vertex_ai = VertexAiSettings.of(environment) if options.allow_vertex_ai else None
+
+    def open(self) -> None:
+        """Publish what is known before models are loaded."""
+        if self.sagemaker is not None:
+            self.sagemaker.open()
+        if self.vertex_ai is not None:
+            self._publish_vertex_ai(self.vertex_ai.paths())
+
+    def choose_default_model(self, wanted: str, ready: Collection[str]) -> None:
+        """Once they are loaded. Raises as `default_model`."""
+        if self.vertex_ai is not None:
+            self._publish_vertex_ai(self.vertex_ai.paths(default_model(wanted, ready)))
 
 
 def default_model(wanted: str, ready: Collection[str]) -> str:

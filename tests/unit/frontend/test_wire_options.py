@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from charonia.cli.parse import parse_flags
-from charonia.frontend import doors
+from charonia.frontend import wire_options
 
 REPOSITORY = "--model-repository=/models"
 
@@ -67,11 +67,11 @@ ARRIVES: dict[str, dict[str, Any]] = {
 @pytest.fixture
 def settings(monkeypatch):
     """What the wire is given for flags."""
-    monkeypatch.setattr(doors, "WireOptions", lambda **given: given)
+    monkeypatch.setattr(wire_options, "WireOptions", lambda **given: given)
 
     def of(flags: str) -> dict[str, Any]:
         options = parse_flags([REPOSITORY, *flags.split()]).options
-        return doors._wire_options(options, "server", 0, ())
+        return wire_options.wire_options(options, "server")
 
     return of
 
