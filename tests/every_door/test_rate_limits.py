@@ -166,6 +166,22 @@ def test_so_is_one_by_a_thread_of_an_isolated_model(calling):
         calling.model("threads").infer({"IN": np.ones((1, 1), np.float32)})
 
 
+@pytest.mark.parametrize("execution", ["inline", "isolated"])
+def test_a_call_that_the_cache_answers_needs_no_turn(tmp_path, execution):
+    more = TENSORS + needing() + form(execution)
+    write_python_model(tmp_path, "double", more + "response_cache { enable: true }", DOUBLE)
+    code = CALLER.replace("CALLED", "'double'").replace("IN_A_THREAD", "False")
+    write_python_model(tmp_path, "caller", more, code)
+    write_python_model(tmp_path, "first", TENSORS + form(execution), code)
+    options = {"http_port": 0, "grpc_port": 0, "metrics_port": 0, "cache_config": {"local": {"size": "100000"}}}
+    with Server(tmp_path, **options, **LIMITED) as server:
+        for name in DOORS:
+            with pytest.raises(RefusedError, match="'double' would wait for ever"):
+                ask(name, server, "caller", row(5))
+            for model in ("first", "caller"):
+                np.testing.assert_array_equal(ask(name, server, model, row(3))["OUT"], [[6]])
+
+
 def test_what_needs_more_than_there_is_is_not_loaded(tmp_path):
     write_python_model(tmp_path, "m", TENSORS + needing(count=4) + form("inline"), DOUBLE)
     options = {"rate_limit_resource": ["R:3"], "exit_on_error": False, **LIMITED}

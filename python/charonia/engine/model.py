@@ -136,7 +136,7 @@ class ModelVersion:
         return CacheStage(
             services.cache,
             self.cache_identity,
-            self.scheduler.enqueue,
+            self._enqueue_missed,
             self._count_refusal,
             self.statistics,
             services.clock,
@@ -211,7 +211,8 @@ class ModelVersion:
         """What a request has to pass before it is queued, by raising nothing; None where all do."""
         if self.instances and not any(True for _ in _active(self.instances)):
             return self._refuse_for_passive
-        return self._rates.admit if self._rates is not None else None
+        # What is in the cache needs no instance: there the limiter is asked behind it.
+        return self._rates.admit if self._rates is not None and self._cache is None else None
 
     def _refuse_for_passive(self, request: InferRequest) -> None:
         raise UnavailableError(f"model '{self.name}' has only passive instance groups, which get no requests")
@@ -345,6 +346,8 @@ class ModelVersion:
         accepted = [request for request in requests if self._admit(request)]
         if cache is not None:
             accepted = cache.expect_missing(accepted)
+            if self._rates is not None:
+                accepted = [request for request in accepted if self._passes(self._rates.admit, request)]
             if not accepted:
                 return True
         runner = next((runner for runner in self.instances if runner.borrow(waits)), None)
@@ -365,10 +368,12 @@ class ModelVersion:
         """Complete and check it; what does not fit is refused."""
         request.admission = self
         request.version = self.version_text
+        return self._passes(self._check.check, request) and (self._gate is None or self._passes(self._gate, request))
+
+    @staticmethod
+    def _passes(check: Callable[[InferRequest], None], request: InferRequest) -> bool:
         try:
-            self._check.check(request)
-            if self._gate is not None:
-                self._gate(request)
+            check(request)
         except CharoniaError as error:
             refuse(request, error)
             return False
@@ -386,6 +391,12 @@ class ModelVersion:
             self.scheduler.enqueue(request)
         else:
             self._order.enqueue(request, self.scheduler.enqueue)
+
+    def _enqueue_missed(self, request: InferRequest) -> None:
+        """What the cache does not have."""
+        if self._rates is not None:
+            self._rates.admit(request)
+        self.scheduler.enqueue(request)
 
     def end_sequence(self, correlation_id: int | str) -> None:
         """Nobody goes on with this sequence: its slot is freed and its state forgotten. An unknown one is no error."""

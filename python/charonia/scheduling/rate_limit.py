@@ -224,6 +224,8 @@ class RateLimiter:
             if not circles.serves(group):
                 caller.calls.pop()
                 raise circles.error(group, line_of(caller, self._caller_of))
+            if group.calls and group.calls[0].settled:  # nobody may ever ask there, and so forget it
+                group.calls = [call for call in group.calls if not call.settled]
             group.calls.append(request)
 
     def _caller_of(self, request: InferRequest) -> Share | None:

@@ -133,6 +133,14 @@ def test_calls_of_unknown_instances_are_let_through():
     world.groups["inner"].admit(request)
 
 
+def test_answers_without_an_execution_are_not_kept_either():
+    world = World(limiter("R:2"), outer=[needs(R=1)], inner=[needs(R=1)])
+    outer = world.begin("outer")
+    for _ in range(100):
+        world.call(outer, "inner").settle()
+    assert len(outer.calls) == len(world.groups["inner"].calls) == 1
+
+
 def test_what_has_been_answered_is_not_kept():
     world = World(limiter("R:2"), outer=[needs(R=1)], inner=[needs(R=1)])
     outer = world.begin("outer")
