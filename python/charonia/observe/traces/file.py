@@ -4,6 +4,7 @@ Used by one thread. Each file is a whole JSON document whenever nothing is being
 """
 
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import IO
 
@@ -104,13 +105,13 @@ class FileSink:
         setting, records = trace.setting, records_of(trace)
         setting.finished()
         if setting.values.count < 0 and not setting.log_frequency:
-            self._file.append(records)
+            self._append([records])
             return
         pending = self._pending.setdefault(setting, [])
         pending.append(records)
         full = setting.log_frequency and len(pending) >= setting.log_frequency
         if full or setting.used_up or sum(map(len, pending)) > _MAX_PENDING_BYTES:
-            self._file.write_next(b",".join(self._pending.pop(setting)))
+            self._write_next(self._pending.pop(setting))
         elif setting.over:
             self._flush(setting)
 
@@ -127,6 +128,19 @@ class FileSink:
         """Nothing more comes of it."""
         pending = self._pending.pop(setting, None)
         if pending and setting.log_frequency:
-            self._file.write_next(b",".join(pending))
+            self._write_next(pending)
         elif pending:
-            self._file.append(b",".join(pending))
+            self._append(pending)
+
+    def _append(self, traces: Sequence[bytes]) -> None:
+        if records := _joined(traces):
+            self._file.append(records)
+
+    def _write_next(self, traces: Sequence[bytes]) -> None:
+        if records := _joined(traces):
+            self._file.write_next(records)
+
+
+def _joined(traces: Sequence[bytes]) -> bytes:
+    """Where only tensors are traced, a call that was refused before it was a request has no records."""
+    return b",".join(filter(None, traces))

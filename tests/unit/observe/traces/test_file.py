@@ -7,6 +7,7 @@ import os
 import pytest
 
 from charonia.observe.traces.file import FileSink, TraceFile
+from charonia.observe.traces.setting import Level
 from charonia.testing.log import kept_log
 from tests.unit.observe.traces.trace_world import World
 
@@ -138,3 +139,17 @@ def test_a_pipe_that_nobody_reads_holds_nobody_up(path):
     sink.take(World().traced())
     sink.close()
     assert "failed creating trace file" in lines.text
+
+
+@pytest.mark.parametrize("of_setting", [{}, {"count_": 3}, {"count_": 9, "log_frequency": 3}])
+def test_calls_without_records_leave_a_whole_document(sink, path, of_setting):
+    world = World(Level.TENSORS, **of_setting)
+    for has_request in (False, True, False):
+        if has_request:
+            world.traced()
+        else:
+            world.trace().left(None)
+        sink.take(world.done.pop())
+    sink.close()
+    (written,) = path.parent.glob("trace.json*")
+    assert ids(written) == [2]
