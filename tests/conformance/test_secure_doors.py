@@ -132,7 +132,7 @@ def test_files_that_are_missing_are_named_before_anything_starts(models, authori
     with pytest.raises(InvalidArgumentError, match="--grpc-use-ssl needs --grpc-server-cert"):
         Server(models, grpc_port=0, grpc_use_ssl=True)
     options = {**secure(authority, mutual=True), "http_root_cert": ""}
-    with pytest.raises(InvalidArgumentError, match="--http-use-ssl needs --http-root-cert"):
+    with pytest.raises(InvalidArgumentError, match="--http-use-ssl-mutual needs --http-root-cert"):
         Server(models, **options)
     with pytest.raises(InvalidArgumentError, match="count only with --http-use-ssl"):
         Server(models, http_port=0, http_server_cert="cert.pem")
