@@ -22,6 +22,7 @@ from charonia.config.rate_limits import NO_NEEDS, RateNeeds
 from charonia.core.clock import Clock, MonotonicClock
 from charonia.core.errors import CharoniaError
 from charonia.core.log import Log, SilentLog
+from charonia.core.model_id import ModelId
 from charonia.core.protocols import OtherModels, Submitter
 from charonia.core.request import NO_PARAMETERS, InferRequest, Parameter
 from charonia.core.tensor import Tensor
@@ -116,7 +117,7 @@ class ModelContext:
     """Everything a backend may know of the model version that it loads.
 
     Attributes:
-        name: the model's name; version: its number.
+        name: the model's name, unique in its namespace ("" without any); version: its number.
         config: as completed and validated.
         model_dir: the model's folder (the one with config.pbtxt); version_dir: its version folder.
         backend_config: `--backend-config=<backend>,<key>=<value>` settings for this backend, global ones merged in.
@@ -134,6 +135,11 @@ class ModelContext:
     server: "ServerFacts"
     places: Places = NO_PLACES
     completions: list[Completion] = field(default_factory=list)
+    namespace: str = ""
+
+    @property
+    def id(self) -> ModelId:
+        return ModelId(self.name, self.namespace)
 
 
 @dataclass(frozen=True, slots=True)

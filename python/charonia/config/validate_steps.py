@@ -34,18 +34,19 @@ class _Tensor:
 
 
 def check_steps_with_models(
+    ensemble: ModelId,
     config: ModelConfig,
     models: Mapping[ModelId, StepModel],
     names: Collection[str],
     report: Report,
     why_not: Mapping[ModelId, str] = NO_REASONS,
 ) -> None:
-    """Check `config`, an ensemble, against the models of the repositories, or against those that serve.
+    """Check `config`, that of `ensemble`, against the models of the repositories, or against those that serve.
 
     Args:
-        models: by name; of a model whose inputs or outputs are not known, the tensors are not checked.
+        models: by id; of a model whose inputs or outputs are not known, the tensors are not checked.
         names: of all models in the repositories.
-        why_not: by name, why models that are not among `models` don't serve.
+        why_not: by id, why models that are not among `models` don't serve.
     """
     known = dict(_own(config))
     written, read = _names_at("output", config, models), _names_at("input", config, models)
@@ -59,14 +60,14 @@ def check_steps_with_models(
         _check_batch(config, step, number, path, model, report)
         _check_side("input", step, number, path, model, known, written, report)
         _check_side("output", step, number, path, model, known, read, report)
-    _check_circle(config, models, report)
+    _check_circle(ensemble, config, models, report)
     _check_streams(config, models, report)
     _check_cache(config, models, report)
 
 
 def is_decoupled(config: ModelConfig, models: Mapping[ModelId, StepModel]) -> bool:
     """Whether a request to the ensemble may have any number of responses: one to a step may, so the ensemble says."""
-    return any(_streams(model_of(step), models, {config.name}) for step in config.ensemble_scheduling.step)
+    return any(_streams(model_of(step), models, set()) for step in config.ensemble_scheduling.step)
 
 
 def _check_cache(config: ModelConfig, models: Mapping[ModelId, StepModel], report: Report) -> None:
@@ -235,17 +236,17 @@ def _fit(left: tuple[int, ...], right: tuple[int, ...]) -> bool:
     return len(left) == len(right) and all(OPEN in (a, b) or a == b for a, b in zip(left, right, strict=True))
 
 
-def _check_circle(config: ModelConfig, models: Mapping[ModelId, StepModel], report: Report) -> None:
+def _check_circle(ensemble: ModelId, config: ModelConfig, models: Mapping[ModelId, StepModel], report: Report) -> None:
     """An ensemble that would need itself, through steps of other ensembles."""
     for index, step in enumerate(config.ensemble_scheduling.step):
-        way = _way(model_of(step), config.name, models, {config.name})
+        way = _way(model_of(step), ensemble, models, {ensemble})
         if way:
-            message = f"the ensemble needs itself: {' → '.join((config.name, *way))}"
+            message = f"the ensemble needs itself: {' → '.join((ensemble, *way))}"
             report.error(f"ensemble_scheduling.step[{index}].model_name", message, "take one of the steps out")
             return
 
 
-def _way(start: ModelId, goal: str, models: Mapping[ModelId, StepModel], seen: set[str]) -> tuple[str, ...]:
+def _way(start: ModelId, goal: ModelId, models: Mapping[ModelId, StepModel], seen: set[str]) -> tuple[str, ...]:
     if start == goal:
         return (goal,)
     if start in seen or start not in models:
@@ -277,7 +278,7 @@ def _check_streams(config: ModelConfig, models: Mapping[ModelId, StepModel], rep
             who = f"step {number} ('{step.model_name}')"
             path = f"ensemble_scheduling.step[{number - 1}].input_map"
             stream = _one_stream(f"{who} takes", path, _streams_of(step, streams), report)
-            if _streams(model_of(step), models, {config.name}):
+            if _streams(model_of(step), models, set()):
                 stream = who
             streams |= dict.fromkeys(step.output_map.values(), stream)
     outputs = {io.name: streams[io.name] for io in config.output if io.name in streams}

@@ -143,7 +143,7 @@ class InferRequest:
         queue_start_ns: when it was accepted by a queue.
         takes_stream: its channel takes any number of responses: decoupled models may answer it.
         flow: how far its reader is behind; None for a reader that takes everything at once.
-        ancestors: the models whose requests wait for this one, outermost first: ensembles, and callers by BLS.
+        ancestors: the models, by id, whose requests wait for this one, outermost first: ensembles, and callers by BLS.
         caller: the instance that waits for this one, also through ensembles; None for none, or where that isn't known.
         turn: its turn in its sequence, while it has one.
         trace: of this request; None for most.

@@ -85,7 +85,7 @@ class Engine:
                 f"model '{model.name}' is decoupled: a call with one answer doesn't support models with "
                 f"decoupled transaction policy; {how}"
             )
-        if model.name in request.ancestors:
+        if model.id in request.ancestors:
             _refuse_circle(model, request.ancestors)
         return model
 
@@ -124,7 +124,7 @@ def _refuse_circle(model: ModelVersion, ancestors: Sequence[str]) -> None:
     """
     if len(ancestors) < _MAX_DEPTH and model.may_call_itself:
         return
-    way = " → ".join((*ancestors[-_MAX_SHOWN:], model.name))
+    way = " → ".join((*ancestors[-_MAX_SHOWN:], model.id))
     why = f"calls are nested {len(ancestors)} deep" if len(ancestors) >= _MAX_DEPTH else "none of its instances is free"
     raise InvalidArgumentError(f"model '{model.name}' would wait for itself: {way} is a circle of calls, and {why}")
 

@@ -55,7 +55,13 @@ class EnsembleVersion(ModelVersion):
     def _make_scheduler(self, states: StateStore | None) -> Scheduler:
         services = self._services
         return EnsembleScheduler(
-            self.config, services.clock, services.submitter, services.directory, self.statistics, services.log
+            self.id,
+            self.config,
+            services.clock,
+            services.submitter,
+            services.directory,
+            self.statistics,
+            services.log,
         )
 
     @property

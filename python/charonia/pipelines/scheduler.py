@@ -11,6 +11,7 @@ from charonia.backends.batch import send_by_channel
 from charonia.core.clock import Clock
 from charonia.core.errors import CancelledError, CharoniaError, FailureReason, InternalError, UnavailableError
 from charonia.core.log import Log
+from charonia.core.model_id import ModelId
 from charonia.core.protocols import Bell, Submitter
 from charonia.core.request import InferRequest, Reply
 from charonia.observe.statistics import ModelStatistics
@@ -31,6 +32,7 @@ class EnsembleScheduler:
     """See `scheduling.base.Scheduler`. A request is the scheduler's own until it is settled.
 
     Args:
+        model: the ensemble itself.
         submitter: takes the requests to the steps.
         directory: gives the models at this moment.
         statistics: of the ensemble.
@@ -38,6 +40,7 @@ class EnsembleScheduler:
 
     def __init__(
         self,
+        model: ModelId,
         config: "ModelConfig",
         clock: Clock,
         submitter: Submitter,
@@ -46,8 +49,9 @@ class EnsembleScheduler:
         log: Log,
     ) -> None:
         self._config = config
-        self._name = config.name
-        self._alone = (config.name,)  # the ancestors of a request to a step, where nobody else waits for it
+        self._id = str(model)  # as ancestors have it, which cross to the processes of models
+        self._name = model.name
+        self._alone = (self._id,)  # the ancestors of a request to a step, where nobody else waits for it
         self._clock = clock
         self._submitter = submitter
         self._directory = directory
@@ -286,7 +290,7 @@ class EnsembleScheduler:
             batch_dim,
             step.decoupled,
             self._flow(strand, step) if step.decoupled else None,
-            (*outer.ancestors, self._name) if outer.ancestors else self._alone,
+            (*outer.ancestors, self._id) if outer.ancestors else self._alone,
         )
         request.caller = outer.caller
         if outer.trace is not None:

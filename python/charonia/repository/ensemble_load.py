@@ -56,7 +56,7 @@ class EnsembleLoad(ModelLoad):
         return model
 
     def _finished(self) -> LoadedConfig:
-        fit = fitted(self.loaded, self.parts.models())
+        fit = fitted(self.model.id, self.loaded, self.parts.models())
         finished = finish_config(fit, fit.config, self.parts.config)
         return replace(finished, findings=tuple(dict.fromkeys((*fit.findings, *finished.findings))))
 

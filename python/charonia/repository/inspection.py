@@ -165,6 +165,7 @@ def model_context(reading: ModelReading, version: int, config: ModelConfig, part
         parts.registry.config_for(config.backend),
         parts.facts,
         reading.loaded.places,
+        namespace=reading.model.id.namespace,
     )
 
 

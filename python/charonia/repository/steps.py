@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Models = Directory[ModelVersion]
 
 
-def fitted(loaded: LoadedConfig, models: Models) -> LoadedConfig:
+def fitted(ensemble: ModelId, loaded: LoadedConfig, models: Models) -> LoadedConfig:
     """The ensemble's configuration as its steps complete it, with what does not fit to them among the findings."""
     config = type(loaded.config)()
     config.CopyFrom(loaded.config)
@@ -29,7 +29,7 @@ def fitted(loaded: LoadedConfig, models: Models) -> LoadedConfig:
     steps = _step_models(config, models)
     why_not = {name: _why_absent(name, models) for name in step_names(config) if name not in steps}
     names = [name for name, model in models.named.items() if model.entries]
-    check_steps_with_models(config, steps, names, report, why_not)
+    check_steps_with_models(ensemble, config, steps, names, report, why_not)
     config.model_transaction_policy.decoupled = is_decoupled(config, steps)
     return replace(loaded, config=config, findings=(*loaded.findings, *report.findings))
 
@@ -50,7 +50,7 @@ def labels_of(config: "ModelConfig", model_dir: Path, models: Models) -> Mapping
 
 
 def _step_models(config: "ModelConfig", models: Models) -> dict[ModelId, StepModel]:
-    """Those that serve, also of the ensembles among them, by name."""
+    """Those that serve, also of the ensembles among them, by id."""
     found: dict[ModelId, StepModel] = {}
     names = list(step_names(config))
     for name in names:  # grows meanwhile

@@ -10,6 +10,7 @@ import pytest
 from charonia.config.pbtxt import Document, parse_pbtxt
 from charonia.config.report import Report
 from charonia.config.validate_steps import NO_REASONS, StepModel, check_steps_with_models, is_decoupled
+from charonia.core.model_id import ModelId
 
 IMAGE = "data_type: TYPE_FP32 dims: [ 3, -1 ]"
 
@@ -52,7 +53,7 @@ def check(
 ) -> list[str]:
     document = ensemble(*steps, size=size)
     report = Report(document.places)
-    check_steps_with_models(document.config, MODELS, names, report, why_not)
+    check_steps_with_models(ModelId(document.config.name), document.config, MODELS, names, report, why_not)
     return [str(finding) for finding in report.findings]
 
 
@@ -108,7 +109,7 @@ def test_a_wrong_key_and_the_input_that_it_means_are_one_mistake(row: str) -> No
     maps, remedies = WRONG_KEYS[row]
     document = ensemble(FIRST, f'step {{ model_name: "choosy" {maps} output_map {{ key: "o" value: "OUT" }} }}')
     report = Report(document.places)
-    check_steps_with_models(document.config, MODELS, MODELS, report)
+    check_steps_with_models(ModelId(document.config.name), document.config, MODELS, MODELS, report)
     keys = [
         finding for finding in report.findings if "has no input" in finding.message or "gets nothing" in finding.message
     ]
@@ -158,7 +159,7 @@ def test_a_swap_is_proposed_only_where_it_makes_sense(row: str) -> None:
     ios = 'input [ { name: "INPUT0" }, { name: "INPUT1" } ] output { name: "OUTPUT1" }'
     document = parse_pbtxt(f'name: "e" platform: "ensemble" {ios} ensemble_scheduling {{ {steps} }}', "c")
     report = Report(document.places)
-    check_steps_with_models(document.config, SHARED, SHARED, report)
+    check_steps_with_models(ModelId(document.config.name), document.config, SHARED, SHARED, report)
     assert sorted(each.remedy for each in report.findings if " has no " in each.message) == sorted(remedies)
 
 

@@ -8,6 +8,7 @@ from charonia.config.io import io_specs
 from charonia.config.pbtxt import parse_pbtxt
 from charonia.config.schema import ModelConfig
 from charonia.core.errors import NotFoundError
+from charonia.core.model_id import ModelId
 from charonia.core.request import InferRequest, Reply
 from charonia.core.tensor import Tensor
 from charonia.observe.statistics import ModelStatistics
@@ -75,7 +76,7 @@ class Ensemble:
         self.statistics = ModelStatistics()
         self.log, self.lines = kept_log()
         self.scheduler = EnsembleScheduler(
-            config, self.clock, self, lambda: self.models, self.statistics, log or self.log
+            ModelId(config.name), config, self.clock, self, lambda: self.models, self.statistics, log or self.log
         )
         self.channel = KeptReplies()
         self.asked: list[InferRequest] = []

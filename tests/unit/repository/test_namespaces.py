@@ -131,6 +131,24 @@ def test_an_ensemble_of_one_name_in_both(spaces):
     assert answer(served, spaces.id("same", spaces.one)).outputs["OUTPUT0"].shape == (1, 1)
 
 
+def test_another_model_of_its_name_further_down_is_no_circle(spaces):
+    add_ensemble(spaces.one, "chain", "link", batch=4)
+    add_ensemble(spaces.two, "link", "chain", batch=4)
+    add_ensemble(spaces.two, "chain", "m", batch=4)
+    spaces.two.add("m", 1, batch=4)
+    served = spaces.serve("none")
+    assert answer(served, spaces.id("chain", spaces.one)).outputs["OUTPUT0"].shape == (1, 1)
+
+
+def test_a_circle_over_two_namespaces_is_one(spaces):
+    add_ensemble(spaces.one, "chain", "link", batch=4)
+    add_ensemble(spaces.two, "link", "chain", batch=4)
+    served = spaces.serve("none")
+    assert "needs itself" in served.reason("chain")
+    report = check(ServerOptions(model_repository=served.server.options.model_repository, model_namespacing=True))
+    assert any("the ensemble needs itself" in str(finding) for finding in report.findings)
+
+
 def test_what_is_not_asked_for_makes_no_name_ambiguous(spaces):
     served = spaces.serve()
     load(served, "ens1")

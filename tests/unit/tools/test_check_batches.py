@@ -8,6 +8,7 @@ import pytest
 from charonia.config.pbtxt import parse_pbtxt
 from charonia.config.report import Report
 from charonia.config.validate_steps import StepModel, check_steps_with_models
+from charonia.core.model_id import ModelId
 from charonia.tools.check.batches import check_batches
 
 
@@ -40,7 +41,7 @@ def warnings(*names: str, size: int = 8, backwards: bool = False) -> list[tuple[
     text = f'name: "e" max_batch_size: {size} {ios} ensemble_scheduling {{ {" ".join(reversed(steps) if backwards else steps)} }}'
     document = parse_pbtxt(text, "c")
     report = Report(document.places)
-    check_steps_with_models(document.config, MODELS, MODELS, report)
+    check_steps_with_models(ModelId(document.config.name), document.config, MODELS, MODELS, report)
     assert not report.findings, "what does not fit at all is another matter"
     check_batches(document.config, MODELS, report)
     assert not any(finding.is_error for finding in report.findings)

@@ -258,7 +258,7 @@ class PythonModel:
 
     def _new_calls(self) -> OutgoingCalls:
         server = self._context.server
-        return OutgoingCalls(self._context.name, server.submitter, server.clock)
+        return OutgoingCalls(self._context.id, server.submitter, server.clock)
 
     def _new_events(self) -> ModelEvents:
         return new_events(self._context)

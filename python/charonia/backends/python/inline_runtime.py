@@ -196,7 +196,7 @@ def _failed(reply: Reply) -> InferenceResponse:
 
 def new_runtime(context: ModelContext, model_dir: str, events: ModelEvents) -> InlineRuntime:
     server = context.server
-    calls = OutgoingCalls(context.name, server.submitter, server.clock)
+    calls = OutgoingCalls(context.id, server.submitter, server.clock)
     decoupled = context.config.model_transaction_policy.decoupled
     return InlineRuntime(context.name, model_dir, decoupled, events, calls)
 

@@ -9,6 +9,7 @@ from weakref import WeakSet
 from charonia.backends.python.results import error_code
 from charonia.core.clock import Clock
 from charonia.core.errors import BackendError, CharoniaError, UnavailableError
+from charonia.core.model_id import ModelId
 from charonia.core.protocols import Submitter
 from charonia.core.request import (
     ANY_VERSION,
@@ -103,8 +104,8 @@ class OutgoingCalls:
         submitter: None where nothing is served; calls are refused then.
     """
 
-    def __init__(self, model: str, submitter: Submitter | None, clock: Clock) -> None:
-        self._model = model
+    def __init__(self, model: ModelId, submitter: Submitter | None, clock: Clock) -> None:
+        self._model = str(model)  # as ancestors have it, which cross to the processes of models
         self._submitter = submitter
         self._clock = clock
         self._lock = threading.Lock()

@@ -24,7 +24,7 @@ def look_at_steps(
     """
     config, report = reading.loaded.config, Report(reading.loaded.places)
     needed = _needed(reading, models, parts)
-    check_steps_with_models(config, needed, models, report)
+    check_steps_with_models(reading.model.id, config, needed, models, report)
     if not report.findings:
         check_batches(config, needed, report)
     return report.findings, graph_of(config, needed)
