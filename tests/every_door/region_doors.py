@@ -3,6 +3,7 @@
 import itertools
 import mmap
 import os
+import secrets
 from math import prod
 
 import numpy as np
@@ -21,19 +22,21 @@ from tests.every_door.doors import Answer, Grpc, Http, RefusedError, grpc_parame
 OUTPUT_BYTES = 4 << 20
 # Tensors begin where no item is aligned.
 ODD = 3
+# Processes in name spaces of their own have the same numbers, and one folder of segments.
+_PREFIX = f"charonia_test_{secrets.token_hex(6)}_"
 _numbers = itertools.count()
 
 
 def segment_files():
     """What the tests have left in the folder of segments."""
-    return {name for name in os.listdir("/dev/shm") if name.startswith(f"charonia_test_{os.getpid()}_")}
+    return {name for name in os.listdir("/dev/shm") if name.startswith(_PREFIX)}
 
 
 class Segment:
     """Shared memory of a client, registered as a region of the same name."""
 
     def __init__(self, client, nbytes, offset=0):
-        self.name = f"charonia_test_{os.getpid()}_{next(_numbers)}"
+        self.name = f"{_PREFIX}{next(_numbers)}"
         self.offset = offset
         self._client = client
         self.path = f"/dev/shm/{self.name}"
