@@ -340,10 +340,10 @@ class ServerOptions:
         _in_range("repository_poll_secs", self.repository_poll_secs, 0, _MAX_WAIT_S)
         _in_range("exit_timeout_secs", self.exit_timeout_secs, 0, _MAX_WAIT_S)
         _in_range("drain_delay_secs", self.drain_delay_secs, 0, _MAX_WAIT_S)
-        if not 0 < self.metrics_interval_ms <= _MAX_WAIT_S * 1000:
+        interval: object = self.metrics_interval_ms
+        if not (isinstance(interval, int | float) and 0 < interval <= _MAX_WAIT_S * 1000):
             raise InvalidArgumentError(
-                f"--metrics-interval-ms must be above 0 and at most {_MAX_WAIT_S * 1000}, "
-                f"got {self.metrics_interval_ms}"
+                f"--metrics-interval-ms must be above 0 and at most {_MAX_WAIT_S * 1000}, got {interval}"
             )
 
 
@@ -378,7 +378,7 @@ def _one_of(flag: str, value: str, allowed: Sequence[str]) -> None:
         raise InvalidArgumentError(f"--{flag} must be one of {', '.join(allowed)}, got '{value}'")
 
 
-def _in_range(name: str, value: int, least: int, most: int | None = None) -> None:
-    if value < least or (most is not None and value > most):
+def _in_range(name: str, value: object, least: int, most: int | None = None) -> None:
+    if not isinstance(value, int) or value < least or (most is not None and value > most):
         wanted = f"at least {least}" if most is None else f"from {least} to {most}"
         raise InvalidArgumentError(f"--{name.replace('_', '-')} must be {wanted}, got {value}")

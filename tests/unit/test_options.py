@@ -60,6 +60,15 @@ def test_repeated_flags_add_up_or_the_last_counts() -> None:
     assert options.id == "two"
 
 
+@pytest.mark.parametrize(
+    "name", ["http_port", "grpc_port", "http_thread_count", "exit_timeout_secs", "metrics_interval_ms"]
+)
+@pytest.mark.parametrize("value", [None, "80"])
+def test_numbers_that_are_none(name: str, value: object) -> None:
+    with pytest.raises(InvalidArgumentError, match=rf"--{name.replace('_', '-')} must be .*, got {value}"):
+        ServerOptions.of(model_repository=["/models"], **{name: value}).check()
+
+
 def test_a_flag_without_a_value() -> None:
     assert parse_flags([REPOSITORY, "--disable-auto-complete-config"]).options.disable_auto_complete_config
     with pytest.raises(InvalidArgumentError, match="takes no value"):
