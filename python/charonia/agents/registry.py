@@ -116,9 +116,7 @@ class AgentRegistry:
         names = self.names()
         near = get_close_matches(name, names, 1)
         hint = f"did you mean '{near[0]}'?" if near else self._where(name)
-        return NotFoundError(
-            f"unable to find the repository agent '{shown(name)}' (known: {', '.join(names)}): {hint}"
-        )
+        return NotFoundError(f"unable to find the repository agent '{shown(name)}' (known: {', '.join(names)}): {hint}")
 
     def _where(self, name: str) -> str:
         file = (self._directory or Path("<--repoagent-directory>")) / name / AGENT_FILE
