@@ -1,13 +1,15 @@
 """The way in: every outcome arrives at the request's channel, and nothing is raised at the thread that submits."""
 
 from charonia.core.errors import InternalError, NotFoundError, UnsupportedError
+from charonia.core.model_id import ModelId
 from charonia.engine.engine import Engine
 from charonia.engine.model import RetiredError
 from charonia.testing.requests import KeptReplies, make_request
 
 
 class Version:
-    name = "m"
+    id = ModelId("m")
+    name = id.name
 
     def __init__(self, decoupled=False, error=None):
         self.decoupled = decoupled
