@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from charonia.backends.arranging import OutputArranger
 from charonia.backends.base import AgileInstance, BackendInstance, InstanceSpec, ReturningInstance
@@ -23,13 +24,27 @@ _BRIEF_NS = 1_000_000
 _UNKNOWN_NS = 10 * _QUICK_NS
 
 
+@dataclass(frozen=True, slots=True)
+class InstanceServices:
+    """What the instances of one model version share.
+
+    Attributes:
+        source: where batches come from.
+        bell: what their threads wait at while the source has nothing.
+        on_death: told when such a thread ends by an exception of our own, which is a bug.
+    """
+
+    model_name: str
+    source: BatchSource
+    bell: Bell
+    arranger: OutputArranger
+    clock: Clock
+    on_death: OnDeath
+    log: Log | None = None
+
+
 class InstanceRunner:
     """Drives one backend instance.
-
-    Args:
-        source: where batches come from.
-        bell: what the thread waits at while the source has nothing.
-        on_death: told when the thread ends by an exception of our own, which is a bug.
 
     Attributes:
         share: what the rate limiter knows it by; None where nothing is limited.
@@ -40,27 +55,21 @@ class InstanceRunner:
         self,
         instance: BackendInstance,
         spec: InstanceSpec,
-        model_name: str,
-        source: BatchSource,
-        bell: Bell,
-        arranger: OutputArranger,
+        services: InstanceServices,
         statistics: ModelStatistics,
-        clock: Clock,
-        on_death: OnDeath,
-        log: Log | None = None,
         share: RateShare | None = None,
     ) -> None:
         self.instance = instance
         self.spec = spec
         self.share = share
-        self._model_name = model_name
-        self._source = source
-        self._bell = bell
-        self._arranger = arranger
+        self._model_name = services.model_name
+        self._source = source = services.source
+        self._bell = services.bell
+        self._arranger = services.arranger
         self._statistics = statistics
-        self._clock = clock
-        self._on_death = on_death
-        self._log = log
+        self._clock = services.clock
+        self._on_death = services.on_death
+        self._log = services.log
         is_agile = isinstance(instance, AgileInstance) and not (spec.passive or spec.cores)
         self._limit_ns = _QUICK_NS if isinstance(instance, AgileInstance) and is_agile and instance.any_thread else 0
         self._limit_waiting_ns = _BRIEF_NS if is_agile else 0

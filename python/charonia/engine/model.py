@@ -1,14 +1,13 @@
-"""One loaded version of a model: its configuration, its instances, its scheduler, its counters."""
+"""One loaded version of a model: what it admits, how that gets to its scheduler, and how it starts and ends."""
 
 import secrets
 import threading
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from charonia.backends.arranging import OutputArranger
-from charonia.backends.base import BackendModel, InstanceSpec, MortalInstance, SequenceListener
-from charonia.backends.instance import InstanceRunner
+from charonia.backends.base import BackendModel, InstanceSpec, SequenceListener
+from charonia.backends.instance import InstanceRunner, InstanceServices
 from charonia.cache.stage import CacheStage
 from charonia.config.io import io_specs
 from charonia.core.batching import Strategy
@@ -18,14 +17,14 @@ from charonia.core.protocols import Bell
 from charonia.core.readiness import TellsReadiness
 from charonia.core.request import InferRequest, refuse
 from charonia.engine.checks import RequestCheck
-from charonia.engine.creation import create_all
+from charonia.engine.instances import InstanceMaker, InstanceSet
 from charonia.engine.services import ModelServices
 from charonia.observe.statistics import ModelStatistics, new_statistics
 from charonia.scheduling.base import Scheduler, SequenceEnder
 from charonia.scheduling.build import build_scheduler
 from charonia.scheduling.ordering import ReplyOrder
 from charonia.scheduling.queued import QueuedScheduler
-from charonia.scheduling.rate_share import Share, share_of
+from charonia.scheduling.rate_share import share_of
 from charonia.scheduling.state import StateStore
 
 if TYPE_CHECKING:
@@ -34,11 +33,6 @@ if TYPE_CHECKING:
 
 class RetiredError(UnavailableError):
     """The version that was found has been replaced or is being unloaded."""
-
-
-def _active(runners: Iterable[InstanceRunner]) -> Iterator[InstanceRunner]:
-    """Those that get requests."""
-    return (runner for runner in runners if not runner.spec.passive)
 
 
 class ModelVersion:
@@ -96,7 +90,6 @@ class ModelVersion:
         self._retired = False
         self._closed = False
         self._on_closed = on_closed
-        self._leaving: list[InstanceRunner] = []  # not among `instances` any more, and not ended yet
         self._bell = bell
         self._strategy = strategy
         self.scheduler = self._make_scheduler(states)
@@ -106,8 +99,10 @@ class ModelVersion:
         self._cache = self._make_cache()
         limiter = services.rate_limiter
         self._rates = limiter.group(name) if limiter is not None else None
+        self._maker = self._make_maker()
+        self._instances = InstanceSet(self.scheduler)
         try:
-            self.instances: Sequence[InstanceRunner] = self.make_instances(specs)
+            self._instances.runners = self._maker.make(specs)
         except BaseException:
             self._close()
             raise
@@ -144,6 +139,13 @@ class ModelVersion:
             services.log,
         )
 
+    def _make_maker(self) -> InstanceMaker:
+        services = self._services
+        shared = InstanceServices(
+            self.name, self.scheduler, self._bell, self._arranger, services.clock, services.on_death, services.log
+        )
+        return InstanceMaker(self._backend_model, shared, self._statistics_of, self._rates)
+
     def cache_identity(self) -> bytes | None:
         """What responses are cached under: another model, version, configuration or file has another one. None while
         they can't be cached."""
@@ -168,48 +170,9 @@ class ModelVersion:
         """The models, by name and version (or ANY_VERSION), without which it can't serve: the steps of an ensemble."""
         return ()
 
-    def make_instances(self, specs: Sequence[InstanceSpec]) -> list[InstanceRunner]:
-        """Instances of this model that don't pull yet, the caller's until `adopt` takes them.
-
-        Raises:
-            CharoniaError: one could not be made; none is left behind then.
-        """
-        shares = self._join_limiter(specs)
-        try:
-            instances = create_all(self._backend_model, specs)
-        except BaseException:
-            for share in shares.values():
-                share.leave()
-            raise
-        services = self._services
-        return [
-            InstanceRunner(
-                instance,
-                spec,
-                self.name,
-                self.scheduler,
-                self._bell,
-                self._arranger,
-                self._statistics_of(spec.device),
-                services.clock,
-                services.on_death,
-                services.log,
-                shares.get(id(spec)),
-            )
-            for spec, instance in zip(specs, instances, strict=True)
-        ]
-
-    def _join_limiter(self, specs: Sequence[InstanceSpec]) -> Mapping[int, Share]:
-        """By the identity of their specs, the shares of those that will execute; none where nothing is limited."""
-        if self._rates is None:
-            return {}
-        active = [spec for spec in specs if not spec.passive]
-        shares = self._rates.join((spec, spec.name, spec.device_number, spec.rate) for spec in active)
-        return {id(spec): share for spec, share in zip(active, shares, strict=True)}
-
     def _make_gate(self) -> Callable[[InferRequest], None] | None:
         """What a request has to pass before it is queued, by raising nothing; None where all do."""
-        if self.instances and not any(True for _ in _active(self.instances)):
+        if self._instances.are_passive:
             return self._refuse_for_passive
         # What is in the cache needs no instance: there the limiter is asked behind it.
         return self._rates.admit if self._rates is not None and self._cache is None else None
@@ -217,35 +180,27 @@ class ModelVersion:
     def _refuse_for_passive(self, request: InferRequest) -> None:
         raise UnavailableError(f"model '{self.name}' has only passive instance groups, which get no requests")
 
+    @property
+    def instances(self) -> Sequence[InstanceRunner]:
+        """Those that serve."""
+        return self._instances.runners
+
+    def make_instances(self, specs: Sequence[InstanceSpec]) -> list[InstanceRunner]:
+        """More of them, the caller's until `adopt` takes them. Raises as `InstanceMaker.make`."""
+        return self._maker.make(specs)
+
     def adopt(self, config: "ModelConfig", kept: Sequence[InstanceRunner], added: Sequence[InstanceRunner]) -> bool:
         """Serve with these instances: `kept` of the present ones, and `added`, which start. The others end; this waits
         for them. False when the version is being unloaded: then nothing was done, and `added` are still the caller's.
         """
-        with self._lock:
+        with self._lock:  # so that a stop finds them started
             if self._retired:
                 return False
-            leaving = [runner for runner in self.instances if runner not in kept]
-            self.instances = (*kept, *added)
             self.config = config
+            leaving = self._instances.exchange(kept, added)
             self._gate = self._make_gate()
-            self._leaving.extend(leaving)
-            self.scheduler.expect(_active(added))
-            for runner in added:  # under the lock, so that a stop finds them started
-                runner.start()
-        if leaving:
-            self.scheduler.dismiss(_active(leaving))
-            for runner in leaving:
-                if runner.spec.passive:
-                    runner.join()
-            if not config.HasField("sequence_batching"):  # sequences may last for ever, and end where they began
-                for runner in leaving:
-                    runner.join()
-            self._forget_ended()
+        self._instances.end(leaving, have_sequences=config.HasField("sequence_batching"))
         return True
-
-    def _forget_ended(self) -> None:
-        with self._lock:
-            self._leaving = [runner for runner in self._leaving if not runner.ended]
 
     def _statistics_of(self, device: str) -> ModelStatistics:
         """Where the instances on `device` count: Triton's metrics tell GPUs apart."""
@@ -256,31 +211,27 @@ class ModelVersion:
 
     def start(self) -> None:
         """Let the instances pull."""
-        self.scheduler.expect(_active(self.instances))
-        for runner in self.instances:
-            runner.start()
+        self._instances.start()
 
     @property
     def live_instances(self) -> int:
-        return sum(runner.alive for runner in self.instances)
+        return self._instances.live_count
 
     @property
     def readiness_tellers(self) -> Sequence[TellsReadiness]:
         """Its instances that have to be asked whether they are ready."""
-        instances = (runner.instance for runner in self.instances)
-        return [each for each in instances if isinstance(each, TellsReadiness) and each.tells_ready]
+        return self._instances.readiness_tellers
 
     @property
     def may_call_itself(self) -> bool:
         """Whether a request that this model makes while it executes one can be served: another instance is free, and
         may have any request (those of a sequence may have their own instance only)."""
-        return not self.has_sequences and not all(runner.is_busy for runner in _active(self.instances))
+        return not self.has_sequences and not self._instances.are_all_busy
 
     @property
     def failure(self) -> str | None:
         """Why an instance was given up for good, and the version with it; None when none was."""
-        instances = (runner.instance for runner in self.instances)
-        return next((each.failure for each in instances if isinstance(each, MortalInstance) and each.failure), None)
+        return self._instances.failure
 
     @property
     def pending_count(self) -> int:
@@ -350,7 +301,7 @@ class ModelVersion:
                 accepted = [request for request in accepted if self._passes(self._rates.admit, request)]
             if not accepted:
                 return True
-        runner = next((runner for runner in self.instances if runner.borrow(waits)), None)
+        runner = self._instances.borrow(waits)
         batch: Sequence[InferRequest] = ()
         try:
             share = share_of(runner) if self._rates is not None else None
@@ -437,11 +388,10 @@ class ModelVersion:
         """
         self.retire()
         self.scheduler.stop()
-        deadline = time.monotonic() + timeout_s
-        ended = [runner.join(max(0.0, deadline - time.monotonic())) for runner in (*self.instances, *self._leaving)]
-        if all(ended):
+        ended = self._instances.join(timeout_s)
+        if ended:
             self._close()
-        return all(ended)
+        return ended
 
     def _close(self) -> None:
         with self._lock:

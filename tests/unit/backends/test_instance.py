@@ -2,7 +2,7 @@
 
 from charonia.backends.arranging import OutputArranger
 from charonia.backends.base import InstanceSpec
-from charonia.backends.instance import InstanceRunner
+from charonia.backends.instance import InstanceRunner, InstanceServices
 from charonia.config.io import OutputSpec
 from charonia.core.errors import BackendError, InternalError
 from charonia.core.tensor import Tensor
@@ -49,17 +49,16 @@ def echo(batch):
 def ran(instance, *batches, statistics=None):
     """Run until there is no batch left; gives what ended the thread too early."""
     deaths = []
-    runner = InstanceRunner(
-        instance,
-        InstanceSpec("m_0", "KIND_CPU", "cpu", 1),
+    services = InstanceServices(
         "m",
         Batches(*batches),
         ConditionBell(),
         OutputArranger([OutputSpec("O", "FP32", (1,))], True),
-        statistics or ModelStatistics(),
         ManualClock(),
         lambda name, error: deaths.append((name, error)),
     )
+    spec = InstanceSpec("m_0", "KIND_CPU", "cpu", 1)
+    runner = InstanceRunner(instance, spec, services, statistics or ModelStatistics())
     runner.start()
     assert runner.join(20)
     assert instance.closed

@@ -361,7 +361,7 @@ def test_an_ensemble_is_ready_while_its_steps_are(serve):
     assert version.live_instances == 1
     for runner in served.version("b").instances:
         runner.instance.alive = False
-    served.version("b").instances = ()
+    served.version("b")._instances.runners = ()
     assert version.live_instances == 0
     assert not served.server.ready
 
