@@ -8,8 +8,7 @@ from charonia.testing.requests import KeptReplies, make_request
 
 
 class Version:
-    id = ModelId("m")
-    name = id.name
+    name = id = ModelId("m")
 
     def __init__(self, decoupled=False, error=None):
         self.decoupled = decoupled
