@@ -39,7 +39,7 @@ class FakeCall:
         self.key = key
         self.parts = (
             key, "addsub_onnx", "", "", [(f"INPUT{i}", "FP32", (1, 16), each) for i, each in enumerate(tensors)],
-            (), None, None, False, time.monotonic_ns(), 0, 77, 1, False,
+            (), None, None, False, time.monotonic_ns(), 0, 77, 1, False, False,
         )  # fmt: skip
 
     def unpack(self):

@@ -135,6 +135,7 @@ CallParts = tuple[
     int,
     int,
     bool,
+    bool,
 ]
 """What a request says:
 
@@ -150,6 +151,7 @@ CallParts = tuple[
   64 bits, keyed per process
 - batch_dim: the first dim that all inputs share, -1 when they differ or one has rank 0
 - streams: whether it may get any number of responses (`ModelStreamInfer`)
+- whether an input or a requested output has parameters of its own
 """
 
 @final
@@ -233,7 +235,7 @@ class HttpCall:
         """The first header of that name, which is in lower case."""
     @property
     def listener(self) -> str:
-        """ "http" or "metrics"."""
+        """As `WireServer.ports` names it: "http", "metrics", "sagemaker" or "vertex-ai"."""
     @property
     def method(self) -> str: ...
     @property
@@ -315,16 +317,8 @@ class WireServer:
         be used.
         """
     @property
-    def http_port(self) -> int | None:
-        """None for a listener that is off, and for a Unix socket."""
-    @property
-    def grpc_port(self) -> int | None: ...
-    @property
-    def metrics_port(self) -> int | None: ...
-    @property
-    def sagemaker_port(self) -> int | None: ...
-    @property
-    def vertex_ai_port(self) -> int | None: ...
+    def ports(self) -> dict[str, int | None]:
+        """Of "http", "grpc", "metrics", "sagemaker" and "vertex-ai"; None for one that is off, and for a Unix socket."""
     def publish(
         self, live: bool, ready: bool, models: Mapping[tuple[str, str], tuple[bool, int, bool]], asks: bool = False
     ) -> None:

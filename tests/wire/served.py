@@ -69,7 +69,7 @@ class Served:
         self._thread.join(PATIENCE_S)
 
     def connect(self, door: str = "http") -> socket.socket:
-        port = self.wire.http_port if door == "http" else self.wire.grpc_port
+        port = self.wire.ports[door]
         connection = socket.create_connection(("127.0.0.1", port or 0), timeout=PATIENCE_S)
         if self._authority is None:
             return connection
@@ -79,7 +79,7 @@ class Served:
         return context.wrap_socket(connection, server_hostname="127.0.0.1")
 
     def channel(self, *options: tuple[str, Any]) -> grpc.Channel:
-        place, all_options = f"127.0.0.1:{self.wire.grpc_port}", [("grpc.use_local_subchannel_pool", 1), *options]
+        place, all_options = f"127.0.0.1:{self.wire.ports['grpc']}", [("grpc.use_local_subchannel_pool", 1), *options]
         if self._authority is None:
             return grpc.insecure_channel(place, all_options)
         credentials = grpc.ssl_channel_credentials(self._authority.root.read_bytes())

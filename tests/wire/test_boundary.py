@@ -31,8 +31,9 @@ def server() -> Iterator[WireServer]:
 
 
 def connect(server: WireServer) -> http.client.HTTPConnection:
-    assert server.http_port is not None
-    return http.client.HTTPConnection("127.0.0.1", server.http_port, timeout=PATIENCE_S)
+    port = server.ports["http"]
+    assert port is not None
+    return http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
 
 
 def body(values: list[float], **more: Any) -> bytes:
@@ -64,13 +65,13 @@ def test_a_call_says_what_the_request_says(server: WireServer) -> None:
     before = _wire.monotonic_ns()
     call = take_call(server)
     key, name, version, request_id, inputs, outputs, classes, parameters, raw, *numbers = call.unpack()
-    arrival_ns, deadline_ns, signature, batch_dim, streams = numbers
+    arrival_ns, deadline_ns, signature, batch_dim, streams, has_tensor_parameters = numbers
     assert (key, name, version, request_id) == (call.key, "m", "", "q")
     assert (call.protocol, call.model_name, call.defect, call.is_cancelled) == ("http", "m", None, False)
     assert parameters == {"a": 1, "b": True, "c": 2.5, "d": "s"}
     assert type(parameters["b"]) is bool
     assert (outputs, classes) == (("Y",), {"Y": 3})
-    assert call.output_parameters == {"Y": {"extra": "e"}}
+    assert (has_tensor_parameters, call.output_parameters) == (True, {"Y": {"extra": "e"}})
     assert (raw, batch_dim, deadline_ns, streams) == (False, 1, 0, False)
     assert signature != 0
     assert 0 < arrival_ns <= _wire.monotonic_ns()
@@ -94,7 +95,7 @@ def test_equal_requests_have_equal_signatures(server: WireServer) -> None:
     signatures: dict[Any, set[int]] = {}
     for _ in connections:
         call = take_call(server)
-        _, _, _, _, inputs, outputs, _, _, _, _, _, signature, _, _ = call.unpack()
+        _, _, _, _, inputs, outputs, _, _, _, _, _, signature, *_ = call.unpack()
         signatures.setdefault((inputs[0][2], outputs), set()).add(signature)
         server.fail_batch([(call, 13, "done")])
     assert [len(found) for found in signatures.values()] == [1, 1, 1]
@@ -320,14 +321,14 @@ def test_a_control_call_with_a_length_is_not_chunked_and_keeps_the_connection(se
 
 @pytest.mark.parametrize(("listener", "service"), [("http", "HTTP"), ("grpc", "GRPC"), ("metrics", "Metrics")])
 def test_the_port_in_use_is_named(server: WireServer, listener: str, service: str) -> None:
-    options = WireOptions(**{f"{listener}_address": "127.0.0.1", f"{listener}_port": server.http_port})
-    said = f"failed to start {service} service: Unavailable - Socket '127.0.0.1:{server.http_port}' already in use"
+    options = WireOptions(**{f"{listener}_address": "127.0.0.1", f"{listener}_port": server.ports["http"]})
+    said = f"failed to start {service} service: Unavailable - Socket '127.0.0.1:{server.ports['http']}' already in use"
     with pytest.raises(OSError, match=said):
         WireServer(options).start()
 
 
 def test_exiting_refuses_new_connections(server: WireServer) -> None:
-    port = server.http_port
+    port = server.ports["http"]
     assert port is not None
     server.set_exiting()
     give_up = _wire.monotonic_ns() + int(PATIENCE_S * 1e9)

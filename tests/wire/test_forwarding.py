@@ -44,7 +44,7 @@ class Taker:
         self._connections: list[socket.socket] = []
 
     def send(self, sent: bytes, door: str = "http") -> None:
-        port = self.wire.http_port if door == "http" else self.wire.grpc_port
+        port = self.wire.ports[door]
         connection = socket.create_connection(("127.0.0.1", port or 0), timeout=PATIENCE_S)
         self._connections.append(connection)
         connection.sendall(sent)
@@ -94,7 +94,7 @@ def test_requests_behind_one_another_keep_their_own(taker: Taker) -> None:
 
 
 def test_a_request_in_small_pieces(taker: Taker) -> None:
-    connection = socket.create_connection(("127.0.0.1", taker.wire.http_port or 0), timeout=PATIENCE_S)
+    connection = socket.create_connection(("127.0.0.1", taker.wire.ports["http"] or 0), timeout=PATIENCE_S)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     for byte in request(BODY, "X-Slow: 1"):
         connection.sendall(bytes((byte,)))

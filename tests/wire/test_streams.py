@@ -68,7 +68,7 @@ class Stream:
     def __init__(self, server: WireServer) -> None:
         self._server = server
         self._requests: SimpleQueue[Any] = SimpleQueue()
-        self._channel = grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}")
+        self._channel = grpc.insecure_channel(f"127.0.0.1:{server.ports['grpc']}")
         self.answers = stub(self._channel).ModelStreamInfer(iter(self._requests.get, None))
 
     def ask(self, model: str, id: str, **parameters: bool) -> InferCall:
@@ -122,7 +122,7 @@ def test_the_bare_end_is_sent_to_who_asks(server: WireServer, stream: Stream) ->
 
 
 def test_a_plain_call_is_no_stream(server: WireServer) -> None:
-    with socket.create_connection(("127.0.0.1", server.http_port or 0), PATIENCE_S) as connection:
+    with socket.create_connection(("127.0.0.1", server.ports["http"] or 0), PATIENCE_S) as connection:
         connection.sendall(request(b'{"inputs":[{"name":"X","datatype":"FP32","shape":[1],"data":[1]}]}'))
         call = take_call(server)
         assert (call.unpack()[13], call.has_room) == (False, True)
@@ -137,7 +137,7 @@ class SlowReader(Generic[Asked]):
 
     def __init__(self, server: WireServer, take: Callable[[], Asked], *models: str) -> None:
         self._take = take
-        self._connection = socket.create_connection(("127.0.0.1", server.grpc_port or 0), PATIENCE_S)
+        self._connection = socket.create_connection(("127.0.0.1", server.ports["grpc"] or 0), PATIENCE_S)
         begin = frame(HEADERS, END_HEADERS, 1, call_headers("ModelStreamInfer"))
         self._connection.sendall(PREFACE + frame(SETTINGS) + begin)
         self.calls = [self._ask(model) for model in models]
@@ -270,7 +270,7 @@ def test_the_maker_of_responses_is_woken(
 
 
 def test_a_plain_request_has_no_flow(server: WireServer, submitted: SimpleQueue[InferRequest]) -> None:
-    with socket.create_connection(("127.0.0.1", server.http_port or 0), PATIENCE_S) as connection:
+    with socket.create_connection(("127.0.0.1", server.ports["http"] or 0), PATIENCE_S) as connection:
         connection.sendall(request(b'{"inputs":[{"name":"X","datatype":"FP32","shape":[1],"data":[1]}]}'))
         made = submitted.get(timeout=PATIENCE_S)
         assert (made.takes_stream, made.flow) == (False, None)
@@ -283,7 +283,7 @@ def test_a_flag_of_the_wrong_type_is_an_error_in_the_stream(
 ) -> None:
     wrong = asked("d", "w")
     wrong.parameters["triton_enable_empty_final_response"].int64_param = 1
-    with grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel:
+    with grpc.insecure_channel(f"127.0.0.1:{server.ports['grpc']}") as channel:
         (answer,) = stub(channel).ModelStreamInfer(iter([wrong]))
     said = "invalid value type for 'triton_enable_empty_final_response' parameter, expected bool_param"
     assert said in answer.error_message
@@ -300,7 +300,7 @@ def control_call(server: WireServer, connection: socket.socket) -> HttpCall:
 
 
 def test_a_body_that_is_not_read(server: WireServer) -> None:
-    address = ("127.0.0.1", server.http_port or 0)
+    address = ("127.0.0.1", server.ports["http"] or 0)
     with socket.create_connection(address, PATIENCE_S) as slow, socket.create_connection(address, PATIENCE_S) as other:
         call, fine = control_call(server, slow), control_call(server, other)
         assert call.key != fine.key
@@ -327,7 +327,7 @@ def test_a_body_over_http2_that_is_not_read_is_cut() -> None:
     server = WireServer(WireOptions(**local, write_timeout_ms=200))  # type: ignore[arg-type]
     server.start()
     get = header_block((":method", "GET"), (":scheme", "http"), (":path", "/v2/events"), (":authority", "h"))
-    with socket.create_connection(("127.0.0.1", server.http_port or 0), PATIENCE_S) as connection:
+    with socket.create_connection(("127.0.0.1", server.ports["http"] or 0), PATIENCE_S) as connection:
         connection.sendall(PREFACE + frame(SETTINGS) + frame(HEADERS, END_HEADERS | END_STREAM, 1, get))
         (call,) = server.take_control(1, PATIENCE_S)
         assert isinstance(call, HttpCall)
@@ -343,7 +343,7 @@ def test_a_body_over_http2_that_is_not_read_is_cut() -> None:
 def test_a_taker_of_control_calls_is_woken(server: WireServer) -> None:
     server.wake_control()
     assert server.take_control(0, PATIENCE_S) == []
-    with socket.create_connection(("127.0.0.1", server.http_port or 0), PATIENCE_S) as connection:
+    with socket.create_connection(("127.0.0.1", server.ports["http"] or 0), PATIENCE_S) as connection:
         connection.sendall(b"GET /v2/events HTTP/1.1\r\nHost: h\r\n\r\n")
         assert server.take_control(0, 0.0) == [], "no place for a call"
         (call,) = server.take_control(1, PATIENCE_S)
@@ -351,7 +351,7 @@ def test_a_taker_of_control_calls_is_woken(server: WireServer) -> None:
 
 
 def test_codes_of_a_stream_that_ends_at_an_error(server: WireServer) -> None:
-    with grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel:
+    with grpc.insecure_channel(f"127.0.0.1:{server.ports['grpc']}") as channel:
         asking = stub(channel).ModelStreamInfer(iter([asked("d", "e")]), metadata=[("triton_grpc_error", "true")])
         call = take_call(server)
         server.reply_batch([response(call)] * 3)

@@ -61,7 +61,7 @@ def channel(served: Served, authority: Authority, client: Identity | None = None
     certificate, key = client.read() if client is not None else (None, None)
     credentials = grpc.ssl_channel_credentials(authority.root.read_bytes(), key, certificate)
     return grpc.secure_channel(
-        f"localhost:{served.wire.grpc_port}", credentials, [("grpc.use_local_subchannel_pool", 1)]
+        f"localhost:{served.wire.ports['grpc']}", credentials, [("grpc.use_local_subchannel_pool", 1)]
     )
 
 

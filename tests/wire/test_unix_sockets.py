@@ -27,7 +27,7 @@ def call(target: str) -> float:
 def test_both_doors(tmp_path: Path, form: str) -> None:
     http, calls = tmp_path / "http", tmp_path / "grpc"
     with Served(http_address=form.format(http), grpc_address=form.format(calls)) as served:
-        assert (served.wire.http_port, served.wire.grpc_port) == (None, None)
+        assert (served.wire.ports["http"], served.wire.ports["grpc"]) == (None, None)
         assert b"1.5" in ask(str(http))
         assert call(form.format(calls)) == 2.5
     assert not http.exists()
@@ -85,7 +85,9 @@ def test_the_file_goes_when_no_more_is_accepted(tmp_path: Path) -> None:
 
 def test_both_addresses_of_a_name() -> None:
     with Served(http_address="localhost") as served:
-        found = {info[4] for info in socket.getaddrinfo("localhost", served.wire.http_port, type=socket.SOCK_STREAM)}
+        found = {
+            info[4] for info in socket.getaddrinfo("localhost", served.wire.ports["http"], type=socket.SOCK_STREAM)
+        }
         for address in found:
             with socket.create_connection(address[:2], timeout=PATIENCE_S) as connection:
                 connection.sendall(request(json_body([1.5])))
@@ -94,6 +96,6 @@ def test_both_addresses_of_a_name() -> None:
 
 def test_ipv6() -> None:
     with Served(http_address="::1", grpc_address="::1") as served:
-        assert call(f"[::1]:{served.wire.grpc_port}") == 2.5
+        assert call(f"[::1]:{served.wire.ports['grpc']}") == 2.5
         with pytest.raises(OSError, match=r"\[::1\]:"):
-            Served(http_address="::1", http_port=served.wire.http_port)
+            Served(http_address="::1", http_port=served.wire.ports["http"])

@@ -48,14 +48,14 @@ def control_loop(
     """The loop over `wire`, not started."""
     log, waiting = interior.log, WaitingCalls()
     generate = Generate(interior.submitter, interior.directory, http_status, log, limits, interior.tracer)
-    control = ControlApp(handlers, config_to_json_text, http_status, log, waiting, wire.metrics_port)
+    control = ControlApp(handlers, config_to_json_text, http_status, log, waiting, wire.ports["metrics"])
     metrics = MetricsApp(pages.metrics_text, http_status, log)
 
     def live(**more: Any) -> Mounts:
         return {LIVE: LiveApp(handlers.live, lambda: _in_hand(wire), http_status, log, **more)}
 
     forms = live(try_it=True) if pages.try_it else NO_MOUNTS
-    try_port = wire.http_port if pages.try_it else None
+    try_port = wire.ports["http"] if pages.try_it else None
     apps: dict[str, ASGIApp] = {
         "http": MountedApps(control, {**pages.mounts, **forms}),
         "metrics": MountedApps(metrics, live(try_port=try_port)) if pages.live else metrics,

@@ -134,13 +134,13 @@ class Doors:
 
     def listeners(self) -> Iterable[tuple[str, str, int | None]]:
         """(service, address, real port) of each open listener, in Triton's order; no port for a Unix socket."""
-        options = self._options
+        options, ports = self._options, self._wire.ports
         for name, allowed, address, port in (
-            ("GRPCInferenceService", options.allow_grpc, options.grpc_address, self._wire.grpc_port),
-            ("HTTPService", options.allow_http, options.http_address, self._wire.http_port),
-            ("Sagemaker HTTPService", options.allow_sagemaker, GATEWAY_ADDRESS, self._wire.sagemaker_port),
-            ("Vertex AI HTTPService", options.allow_vertex_ai, GATEWAY_ADDRESS, self._wire.vertex_ai_port),
-            ("Metrics Service", options.allow_metrics, options.metrics_listen_address, self._wire.metrics_port),
+            ("GRPCInferenceService", options.allow_grpc, options.grpc_address, ports["grpc"]),
+            ("HTTPService", options.allow_http, options.http_address, ports["http"]),
+            ("Sagemaker HTTPService", options.allow_sagemaker, GATEWAY_ADDRESS, ports["sagemaker"]),
+            ("Vertex AI HTTPService", options.allow_vertex_ai, GATEWAY_ADDRESS, ports["vertex-ai"]),
+            ("Metrics Service", options.allow_metrics, options.metrics_listen_address, ports["metrics"]),
         ):
             if port is not None or (allowed and is_unix_socket(address)):
                 yield name, address, port
@@ -149,9 +149,8 @@ class Doors:
     def ports(self) -> dict[str, int | None]:
         """The real ports of "http", "grpc" and "metrics"; None for a closed one, and for a Unix socket. Those of
         "sagemaker" and "vertex-ai" where they are open."""
-        ports = {"http": self._wire.http_port, "grpc": self._wire.grpc_port, "metrics": self._wire.metrics_port}
-        more = {"sagemaker": self._wire.sagemaker_port, "vertex-ai": self._wire.vertex_ai_port}
-        return ports | {name: port for name, port in more.items() if port is not None}
+        always = ("http", "grpc", "metrics")
+        return {name: port for name, port in self._wire.ports.items() if port is not None or name in always}
 
     @property
     def unsettled_calls(self) -> int:

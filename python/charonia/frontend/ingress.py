@@ -160,6 +160,7 @@ class Ingress:
             signature,
             batch_dim,
             streams,
+            has_tensor_parameters,
         ) = call.unpack()
         version = parse_version(version_text, name) if version_text else ANY_VERSION
         self._check_defect(call, name, version)
@@ -176,10 +177,11 @@ class Ingress:
         channel: ReplyChannel = (
             ClassifyingChannel(self._channel, classes, _labels, _batched) if classes else self._channel
         )
-        in_regions = self._in_regions(call, name, version, parts, bool(outputs), classes or ())
-        if in_regions is not None:
-            inputs.update(in_regions.inputs)
-            channel = RegionChannel(channel, in_regions)
+        if has_tensor_parameters:
+            in_regions = self._in_regions(call, name, version, parts, bool(outputs), classes or ())
+            if in_regions is not None:
+                inputs.update(in_regions.inputs)
+                channel = RegionChannel(channel, in_regions)
         request = InferRequest(
             name,
             version,

@@ -36,7 +36,7 @@ impl InferCall {
         }
         let inputs = (0..parsed.inputs.len()).map(|index| input_parts(py, request, index));
         let streams = request.protocol == Protocol::GrpcStream;
-        let items: [Bound<'py, PyAny>; 14] = [
+        let items: [Bound<'py, PyAny>; 15] = [
             request.key.into_pyobject(py)?.into_any(),
             pooled(py, &parsed.model_name).into_any(),
             pooled(py, &parsed.model_version).into_any(),
@@ -51,6 +51,7 @@ impl InferCall {
             request.signature.into_pyobject(py)?.into_any(),
             request.batch_dim.into_pyobject(py)?.into_any(),
             PyBool::new(py, streams).to_owned().into_any(),
+            PyBool::new(py, parsed.has_tensor_parameters()).to_owned().into_any(),
         ];
         PyTuple::new(py, items)
     }

@@ -1,9 +1,8 @@
 //! `HttpCall` and `RpcCall`: requests that Python answers with bytes.
 
-use std::sync::Mutex;
-
 use bytes::Bytes;
-use charonia_wire::control::{Head, HttpCall as WireHttpCall, Part, RpcCall as WireRpcCall};
+use charonia_wire::answer_parts::Head;
+use charonia_wire::control::{HttpCall as WireHttpCall, RpcCall as WireRpcCall};
 use charonia_wire::reply::Failure;
 use charonia_wire::status::Code;
 use http::Version;
@@ -11,37 +10,11 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::convert::{header_as_text, headers_as_text, headers_from_python};
-
-/// How far the answer is.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    Head,
-    Body,
-    Done,
-}
+use crate::convert::{header_as_text, headers_as_text};
 
 #[pyclass(frozen, module = "charonia._wire")]
 pub struct HttpCall {
-    call: WireHttpCall,
-    stage: Mutex<Stage>,
-}
-
-impl HttpCall {
-    pub fn new(call: WireHttpCall) -> Self {
-        Self { call, stage: Mutex::new(Stage::Head) }
-    }
-
-    /// Go from one stage to the next, once.
-    fn advance(&self, from: Stage, to: Stage, what: &str) -> PyResult<()> {
-        let mut stage = self.stage.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if *stage != from {
-            let message = format!("{what} out of turn in the answer to {} {}", self.call.method, self.call.path);
-            return Err(PyRuntimeError::new_err(message));
-        }
-        *stage = to;
-        Ok(())
-    }
+    pub call: WireHttpCall,
 }
 
 #[pymethods]
@@ -122,28 +95,30 @@ impl HttpCall {
 
     #[getter]
     fn is_disconnected(&self) -> bool {
-        self.call.is_disconnected()
+        self.call.answer.is_closed()
     }
 
     #[getter]
     fn has_room(&self) -> bool {
-        self.call.has_room()
+        self.call.answer.has_room()
     }
 
     fn start(&self, status: u16, headers: Vec<(Vec<u8>, Vec<u8>)>) -> PyResult<()> {
-        self.advance(Stage::Head, Stage::Body, "a head")?;
-        self.call.send(Part::Head(Head { status, headers: headers_from_python(headers) }));
-        Ok(())
+        let headers = headers.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+        let started = self.call.answer.start(Head { status, headers });
+        started.map(|_| ()).map_err(|_| self.out_of_turn("a head"))
     }
 
     fn write(&self, chunk: &[u8], more: bool) -> PyResult<bool> {
-        self.advance(Stage::Body, if more { Stage::Body } else { Stage::Done }, "a piece of the body")?;
-        let chunk = Bytes::copy_from_slice(chunk);
-        Ok(match (more, chunk.is_empty()) {
-            (false, _) => self.call.end(chunk),
-            (true, true) => !self.call.is_disconnected(),
-            (true, false) => self.call.send(Part::Chunk(chunk)),
-        })
+        let written = self.call.answer.write(Bytes::copy_from_slice(chunk), more);
+        written.map_err(|_| self.out_of_turn("a piece of the body"))
+    }
+}
+
+impl HttpCall {
+    fn out_of_turn(&self, what: &str) -> PyErr {
+        let message = format!("{what} out of turn in the answer to {} {}", self.call.method, self.call.path);
+        PyRuntimeError::new_err(message)
     }
 }
 

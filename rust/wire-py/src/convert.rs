@@ -1,6 +1,5 @@
 //! Parameters and headers between Rust and Python.
 
-use bytes::Bytes;
 use charonia_wire::call::{Parameter, Parameters};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -60,19 +59,11 @@ fn parameter(value: &Bound<'_, PyAny>) -> PyResult<Parameter> {
     Err(PyTypeError::new_err(format!("a parameter must be bool, int, float or str, got {kind}")))
 }
 
-/// Header names and values as text; bytes that are no UTF-8 as Latin-1, as HTTP has it.
+/// Names and values.
 pub fn headers_as_text(headers: &http::HeaderMap) -> Vec<(String, String)> {
     headers.iter().map(|(name, value)| (name.as_str().to_owned(), header_as_text(value))).collect()
 }
 
 pub fn header_as_text(value: &http::HeaderValue) -> String {
-    let value = value.as_bytes();
-    match std::str::from_utf8(value) {
-        Ok(text) => text.to_owned(),
-        Err(_) => value.iter().copied().map(char::from).collect(),
-    }
-}
-
-pub fn headers_from_python(headers: Vec<(Vec<u8>, Vec<u8>)>) -> Vec<(Bytes, Bytes)> {
-    headers.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
+    charonia_wire::forward::text(value.as_bytes())
 }

@@ -3,15 +3,17 @@
 use std::path::PathBuf;
 
 use bytes::Bytes;
-use charonia_wire::access;
+use charonia_wire::access::Format;
 use charonia_wire::forward::HeaderPattern;
 use charonia_wire::http::compress::Effort;
 use charonia_wire::options::Options;
-use charonia_wire::restrict::{PathClass, Restrictions};
-use charonia_wire::tls::TlsFiles;
+use charonia_wire::restrict::Restrictions;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+
+/// Certificate, key, roots of clients.
+type Files = (PathBuf, PathBuf, Option<PathBuf>);
 
 /// Everything the wire needs to know, set once.
 #[pyclass(frozen, module = "charonia._wire")]
@@ -38,15 +40,14 @@ fn set(options: &mut Options, name: &str, value: &Bound<'_, PyAny>) -> PyResult<
         ($($keyword:literal => $place:expr,)*) => {
             match name {
                 $($keyword => $place = value.extract()?,)*
-                "access_log" => options.access = access_format(&value.extract::<String>()?)?,
-                "http_tls" => options.http_tls = tls_files(value)?,
-                "grpc_tls" => options.grpc_tls = tls_files(value)?,
-                "metrics_tls" => options.metrics_tls = tls_files(value)?,
-                "http_restrictions" => options.http_restrictions = restrictions(value)?,
-                "grpc_restrictions" => options.grpc_restrictions = restrictions(value)?,
-                "http_forward_pattern" => options.http_forward = header_pattern(value)?,
-                "grpc_forward_pattern" => options.grpc_forward = header_pattern(value)?,
-                "server_header" => options.server_header = value.extract()?,
+                "access_log" => options.access = made(Format::of_setting(&value.extract::<String>()?))?,
+                "http_tls" => options.http_tls = value.extract::<Option<Files>>()?.map(Into::into),
+                "grpc_tls" => options.grpc_tls = value.extract::<Option<Files>>()?.map(Into::into),
+                "metrics_tls" => options.metrics_tls = value.extract::<Option<Files>>()?.map(Into::into),
+                "http_restrictions" => options.http_restrictions = made(Restrictions::of_setting(value.extract()?))?,
+                "grpc_restrictions" => options.grpc_restrictions = made(Restrictions::of_setting(value.extract()?))?,
+                "http_forward_pattern" => options.http_forward = made(HeaderPattern::of_setting(value.extract()?))?,
+                "grpc_forward_pattern" => options.grpc_forward = made(HeaderPattern::of_setting(value.extract()?))?,
                 "file_descriptor_set" => options.file_descriptor_set = Bytes::from(value.extract::<Vec<u8>>()?),
                 "grpc_compression_level" => options.grpc_compression = Effort::of_level(&value.extract::<String>()?),
                 _ => return Err(PyTypeError::new_err(format!("'{name}' is no setting of the wire"))),
@@ -54,6 +55,7 @@ fn set(options: &mut Options, name: &str, value: &Bound<'_, PyAny>) -> PyResult<
         };
     }
     fill! {
+        "server_header" => options.server_header,
         "http_address" => options.http.address,
         "http_port" => options.http.port,
         "grpc_address" => options.grpc.address,
@@ -96,36 +98,7 @@ fn set(options: &mut Options, name: &str, value: &Bound<'_, PyAny>) -> PyResult<
     Ok(())
 }
 
-/// "" records nothing.
-fn access_format(name: &str) -> PyResult<Option<access::Format>> {
-    match access::Format::of_name(name) {
-        None if !name.is_empty() => Err(PyValueError::new_err(format!("'{name}' is no format of an access log"))),
-        format => Ok(format),
-    }
-}
-
-/// From (certificate, key, roots of clients or None), or None.
-fn tls_files(value: &Bound<'_, PyAny>) -> PyResult<Option<TlsFiles>> {
-    let files = value.extract::<Option<(PathBuf, PathBuf, Option<PathBuf>)>>()?;
-    Ok(files.map(|(certificate, key, client_roots)| TlsFiles { certificate, key, client_roots }))
-}
-
-/// From (path patterns, header, secret) each, or (path patterns, "", ""). The error shows no secret.
-fn restrictions(value: &Bound<'_, PyAny>) -> PyResult<Restrictions> {
-    let all = value.extract::<Vec<(Vec<String>, String, String)>>()?;
-    let built = all.into_iter().map(|(paths, header, secret)| {
-        let key = (!header.is_empty()).then_some((header.as_str(), secret.as_str()));
-        PathClass::new(&paths, key)
-            .ok_or_else(|| PyValueError::new_err(format!("'{header}' and its value can't be a header")))
-    });
-    Ok(Restrictions::new(built.collect::<PyResult<_>>()?))
-}
-
-/// "" for none.
-fn header_pattern(value: &Bound<'_, PyAny>) -> PyResult<Option<HeaderPattern>> {
-    let pattern = value.extract::<String>()?;
-    if pattern.is_empty() {
-        return Ok(None);
-    }
-    HeaderPattern::new(&pattern).map(Some).map_err(PyValueError::new_err)
+/// A value that the wire makes of a setting, or why it can't.
+fn made<T>(result: Result<T, String>) -> PyResult<T> {
+    result.map_err(PyValueError::new_err)
 }

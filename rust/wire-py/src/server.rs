@@ -1,5 +1,6 @@
 //! `WireServer`: takes and replies, and the server's life.
 
+use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,6 +9,7 @@ use charonia_wire::control::ControlCall;
 use charonia_wire::courier::Wakes;
 use charonia_wire::gateway::{Alias, Gateway};
 use charonia_wire::inbox::Item;
+use charonia_wire::listener::Listener;
 use charonia_wire::load::Report;
 use charonia_wire::reply::Reply;
 use charonia_wire::server::Server;
@@ -52,28 +54,8 @@ impl WireServer {
     }
 
     #[getter]
-    fn http_port(&self) -> Option<u16> {
-        self.server.ports().http
-    }
-
-    #[getter]
-    fn grpc_port(&self) -> Option<u16> {
-        self.server.ports().grpc
-    }
-
-    #[getter]
-    fn metrics_port(&self) -> Option<u16> {
-        self.server.ports().metrics
-    }
-
-    #[getter]
-    fn sagemaker_port(&self) -> Option<u16> {
-        self.server.ports().sagemaker
-    }
-
-    #[getter]
-    fn vertex_ai_port(&self) -> Option<u16> {
-        self.server.ports().vertex_ai
+    fn ports(&self) -> HashMap<&'static str, Option<u16>> {
+        Listener::ALL.into_iter().map(|listener| (listener.name(), self.server.port(listener))).collect()
     }
 
     #[pyo3(signature = (live, ready, models, asks = false))]
@@ -214,7 +196,7 @@ fn item_to_python(py: Python<'_>, item: Item) -> PyResult<Bound<'_, PyAny>> {
 
 fn control_to_python(py: Python<'_>, call: ControlCall) -> PyResult<Bound<'_, PyAny>> {
     match call {
-        ControlCall::Http(call) => Ok(Bound::new(py, HttpCall::new(call))?.into_any()),
+        ControlCall::Http(call) => Ok(Bound::new(py, HttpCall { call })?.into_any()),
         ControlCall::Rpc(call) => Ok(Bound::new(py, RpcCall { call })?.into_any()),
     }
 }

@@ -5,6 +5,7 @@
 
 mod render;
 
+use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,9 +16,10 @@ use std::time::{Duration, Instant, SystemTime};
 use bytes::Bytes;
 use http::{HeaderMap, Request, Version};
 use http_body::{Body, Frame, SizeHint};
+use percent_encoding::percent_decode_str;
 
 use crate::call::ParsedCall;
-use crate::control::Listener;
+use crate::listener::Listener;
 use crate::status::Code;
 
 /// Records that wait for the writer: at 50,000 requests a second it may stand still for more than a second.
@@ -30,6 +32,10 @@ const LINGER: Duration = Duration::from_millis(100);
 /// HTTP's status of a request whose client left before there was an answer; nginx has it so.
 const CLIENT_LEFT: i32 = 499;
 
+/// Characters of a method, a path, a model's name or an id; what is longer is cut. A client may send names of megabytes,
+/// and records wait.
+const MAX_SHOWN: usize = 512;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// One JSON object a line.
@@ -39,27 +45,22 @@ pub enum Format {
 }
 
 impl Format {
-    pub fn of_name(name: &str) -> Option<Self> {
+    /// By its name; "" records nothing.
+    pub fn of_setting(name: &str) -> Result<Option<Self>, String> {
         match name {
-            "json" => Some(Self::Json),
-            "common" => Some(Self::Common),
-            _ => None,
+            "" => Ok(None),
+            "json" => Ok(Some(Self::Json)),
+            "common" => Ok(Some(Self::Common)),
+            _ => Err(format!("'{name}' is no format of an access log")),
         }
     }
-}
-
-/// Which listener a request came by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Door {
-    Http(Listener),
-    Grpc,
 }
 
 pub struct Record {
     begun: SystemTime,
     took: Duration,
     client: Option<SocketAddr>,
-    door: Door,
+    listener: Listener,
     method: String,
     /// Without the query, which may hold anything.
     path: String,
@@ -145,7 +146,7 @@ pub struct Seen {
 impl Seen {
     /// Of a stream, the first request counts.
     pub fn names(&self, parsed: &ParsedCall) {
-        self.names.get_or_init(|| (parsed.model_name.clone(), parsed.id.clone()));
+        self.names.get_or_init(|| (cut(&parsed.model_name), cut(&parsed.id)));
     }
 }
 
@@ -161,7 +162,7 @@ impl Entry {
     /// The head of the answer is there.
     pub fn answers(&mut self, status: http::StatusCode, headers: &HeaderMap) {
         match self.record.as_mut() {
-            Some(record) if record.door == Door::Grpc => self.ends(headers),
+            Some(record) if record.listener == Listener::Grpc => self.ends(headers),
             Some(record) => record.status = i32::from(status.as_u16()),
             None => {}
         }
@@ -237,32 +238,47 @@ impl Body for Incoming {
 /// A request as the handlers take it, and its entry where there is a log.
 pub fn begin(
     log: Option<&Arc<AccessLog>>,
-    door: Door,
+    listener: Listener,
     client: Option<SocketAddr>,
     request: Request<hyper::body::Incoming>,
 ) -> (Option<Entry>, Request<Incoming>) {
-    let entry = log.map(|log| entry(log, door, client, &request));
+    let entry = log.map(|log| entry(log, listener, client, &request));
     let seen = entry.as_ref().map(|entry| Arc::clone(&entry.seen));
     (entry, request.map(|body| Incoming { body, seen }))
 }
 
-fn entry<B>(log: &Arc<AccessLog>, door: Door, client: Option<SocketAddr>, request: &Request<B>) -> Entry {
+fn entry<B>(log: &Arc<AccessLog>, listener: Listener, client: Option<SocketAddr>, request: &Request<B>) -> Entry {
     let path = request.uri().path();
     let record = Record {
         begun: SystemTime::now(),
         took: Duration::ZERO,
         client,
-        door,
-        method: request.method().as_str().to_owned(),
-        path: path.to_owned(),
+        listener,
+        method: cut(request.method().as_str()),
+        path: cut(path),
         version: request.version(),
-        status: if door == Door::Grpc { Code::CANCELLED.0 } else { CLIENT_LEFT },
+        status: if listener == Listener::Grpc { Code::CANCELLED.0 } else { CLIENT_LEFT },
         bytes_in: 0,
         bytes_out: 0,
-        model: render::model_of(path),
+        model: cut(&model_of(path)),
         request_id: String::new(),
     };
     Entry { log: Arc::clone(log), begun: Instant::now(), seen: Arc::default(), record: Some(record) }
+}
+
+/// The model that a path of the protocol names, "" for none.
+fn model_of(path: &str) -> Cow<'_, str> {
+    let name = path.strip_prefix("/v2/models/").and_then(|rest| rest.split('/').next()).unwrap_or_default();
+    match path {
+        "/v2/models/stats" => Cow::Borrowed(""),
+        _ => percent_decode_str(name).decode_utf8_lossy(),
+    }
+}
+
+fn cut(text: &str) -> String {
+    let is_short = text.len() <= MAX_SHOWN;
+    let end = if is_short { None } else { text.char_indices().nth(MAX_SHOWN).map(|(end, _)| end) };
+    text[..end.unwrap_or(text.len())].to_owned()
 }
 
 #[cfg(test)]
@@ -271,7 +287,7 @@ mod tests {
 
     fn entry_of(log: &Arc<AccessLog>, path: &str) -> Entry {
         let request = Request::builder().method("POST").uri(path).body(()).unwrap();
-        entry(log, Door::Http(Listener::Http), None, &request)
+        entry(log, Listener::Http, None, &request)
     }
 
     #[test]
@@ -300,6 +316,26 @@ mod tests {
         drop(entry_of(&log, "/v2"));
         log.close();
         assert!(String::from_utf8(log.take(Duration::ZERO).0).unwrap().contains("\"status\":499"));
+    }
+
+    #[test]
+    fn models_are_found_in_paths() {
+        assert_eq!(model_of("/v2/models/a%20b/versions/1/infer"), "a b");
+        for none in ["/v2/models/stats", "/v2/models/", "/v2/health/live", "/metrics"] {
+            assert_eq!(model_of(none), "");
+        }
+    }
+
+    #[test]
+    fn long_names_take_no_more_memory_than_is_shown() {
+        let log = AccessLog::new(Format::Json);
+        let entry = entry_of(&log, &format!("/v2/models/{}", "%C3%A9".repeat(5000)));
+        entry.seen.names(&ParsedCall { model_name: "é".repeat(5000), id: "i".repeat(5000), ..ParsedCall::default() });
+        drop(entry);
+        let state = log.lock();
+        for text in [&state.records[0].path, &state.records[0].model, &state.records[0].request_id] {
+            assert_eq!(text.chars().count(), MAX_SHOWN);
+        }
     }
 
     #[test]

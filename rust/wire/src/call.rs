@@ -79,6 +79,12 @@ impl ParsedCall {
         let requested = self.outputs.iter().find(|output| output.name == name);
         requested.map_or(self.binary_default, |output| output.binary)
     }
+
+    /// Whether an input or a requested output has parameters of its own; few have.
+    pub fn has_tensor_parameters(&self) -> bool {
+        let inputs = self.inputs.iter().map(|input| &input.parameters);
+        inputs.chain(self.outputs.iter().map(|output| &output.parameters)).any(|parameters| !parameters.is_empty())
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,57 +1,22 @@
 //! Calls that are not inferences: taken as they are, answered with whatever bytes the taker makes.
 
 use std::collections::VecDeque;
-use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::task::{ready, Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Version};
-use tokio::sync::mpsc;
 
-use crate::backlog::Backlog;
+use crate::answer_parts::PartSender;
 use crate::budget::Permit;
 use crate::courier::{Courier, Wakes};
 use crate::forward::Forwarded;
-use crate::gateway::Gateway;
-use crate::grpc::stalled::Outbox;
+use crate::listener::Listener;
 use crate::reply::Failure;
 use crate::slot::Slot;
 use crate::status::Code;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Listener {
-    Http,
-    Metrics,
-    Gateway(Gateway),
-}
-
-impl Listener {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Http => "http",
-            Self::Metrics => "metrics",
-            Self::Gateway(gateway) => gateway.name(),
-        }
-    }
-}
-
-/// The head of an HTTP answer.
-pub struct Head {
-    pub status: u16,
-    pub headers: Vec<(Bytes, Bytes)>,
-}
-
-/// What an HTTP answer consists of, in this order: one head, then pieces of the body. The end of the channel ends the
-/// body; without `Part::End` before it the body was cut short.
-pub enum Part {
-    Head(Head),
-    Chunk(Bytes),
-    End,
-}
 
 pub struct HttpCall {
     pub key: u64,
@@ -73,106 +38,6 @@ pub struct HttpCall {
     pub forwarded: Forwarded,
     pub answer: PartSender,
     pub permit: Option<Permit>,
-}
-
-impl HttpCall {
-    /// False when the client has gone.
-    pub fn send(&self, part: Part) -> bool {
-        match (part, &self.answer.outbox) {
-            (Part::Chunk(chunk), Some(outbox)) => {
-                outbox.pieces(chunk).all(|piece| self.answer.send(Part::Chunk(piece)))
-            }
-            (part, _) => self.answer.send(part),
-        }
-    }
-
-    /// Send the last piece of the body. False when the client has gone.
-    pub fn end(&self, last: Bytes) -> bool {
-        self.answer.shared.has_ended.store(true, Ordering::SeqCst);
-        let there = if last.is_empty() { !self.is_disconnected() } else { self.send(Part::Chunk(last)) };
-        // A connection that has all of an announced length looks no further: that is no sign of a client gone.
-        self.send(Part::End);
-        there
-    }
-
-    pub fn is_disconnected(&self) -> bool {
-        self.answer.parts.is_closed()
-    }
-
-    /// Whether the client keeps up with the body. What is sent to one that has gone is dropped, so there is room for it.
-    pub fn has_room(&self) -> bool {
-        self.is_disconnected() || self.answer.shared.backlog.has_room()
-    }
-}
-
-/// Where an answer's parts go.
-pub struct PartSender {
-    parts: mpsc::UnboundedSender<Part>,
-    shared: Arc<Shared>,
-    outbox: Option<Arc<Outbox>>,
-}
-
-impl PartSender {
-    fn send(&self, part: Part) -> bool {
-        if let Part::Chunk(chunk) = &part {
-            self.shared.backlog.add(chunk.len());
-        }
-        self.parts.send(part).is_ok()
-    }
-}
-
-/// Where they come out. Whoever made them is told when the client has caught up, or has gone before the end.
-pub struct PartReceiver {
-    key: u64,
-    parts: mpsc::UnboundedReceiver<Part>,
-    shared: Arc<Shared>,
-    inbox: Arc<ControlInbox>,
-}
-
-#[derive(Default)]
-struct Shared {
-    backlog: Backlog,
-    has_ended: AtomicBool,
-}
-
-/// The way of one call's answer.
-///
-/// Args: where HTTP/2 has its pieces watched, since a client may stop reading one answer there and go on with others.
-pub fn answer_channel(key: u64, inbox: &Arc<ControlInbox>, outbox: Option<Arc<Outbox>>) -> (PartSender, PartReceiver) {
-    let (sender, parts) = mpsc::unbounded_channel();
-    let shared = Arc::<Shared>::default();
-    let sender = PartSender { parts: sender, shared: Arc::clone(&shared), outbox };
-    (sender, PartReceiver { key, parts, shared, inbox: Arc::clone(inbox) })
-}
-
-impl PartReceiver {
-    /// Whether the whole answer is made: then nobody waits for news of it.
-    fn has_ended(&self) -> bool {
-        self.shared.has_ended.load(Ordering::SeqCst)
-    }
-
-    pub async fn next(&mut self) -> Option<Part> {
-        poll_fn(|context| self.poll_next(context)).await
-    }
-
-    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Part>> {
-        let part = ready!(self.parts.poll_recv(context));
-        if let Some(Part::Chunk(chunk)) = &part {
-            if self.shared.backlog.remove(chunk.len()) && !self.has_ended() {
-                self.inbox.tell(self.key);
-            }
-        }
-        Poll::Ready(part)
-    }
-}
-
-impl Drop for PartReceiver {
-    fn drop(&mut self) {
-        self.parts.close();
-        if !self.has_ended() {
-            self.inbox.tell(self.key);
-        }
-    }
 }
 
 /// A unary gRPC call: method path and serialised message. Dropped unanswered, it fails with INTERNAL.
@@ -213,7 +78,7 @@ pub enum ControlCall {
 impl ControlCall {
     fn has_gone(&self) -> bool {
         match self {
-            Self::Http(call) => call.is_disconnected(),
+            Self::Http(call) => call.answer.is_closed(),
             Self::Rpc(call) => call.is_cancelled(),
         }
     }
@@ -252,7 +117,7 @@ impl ControlInbox {
     }
 
     /// The client of this HTTP call has gone, or has caught up. Bounded by the calls that have no answer yet.
-    fn tell(&self, key: u64) {
+    pub fn tell(&self, key: u64) {
         let mut state = self.lock();
         if !state.closed {
             state.news.push(key);

@@ -19,6 +19,11 @@ pub struct RawHead(pub Vec<u8>);
 pub struct HeaderPattern(Regex);
 
 impl HeaderPattern {
+    /// None for "".
+    pub fn of_setting(pattern: &str) -> Result<Option<Self>, String> {
+        (!pattern.is_empty()).then(|| Self::new(pattern)).transpose()
+    }
+
     /// The error says what is wrong with the pattern.
     pub fn new(pattern: &str) -> Result<Self, String> {
         RegexBuilder::new(pattern)

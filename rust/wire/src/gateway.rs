@@ -42,14 +42,6 @@ impl Gateway {
         Self::ALL.into_iter().find(|one| one.name() == name)
     }
 
-    /// As messages name it.
-    pub fn service(self) -> &'static str {
-        match self {
-            Self::SageMaker => "SageMaker",
-            Self::VertexAi => "Vertex AI",
-        }
-    }
-
     fn binary_type(self) -> &'static str {
         match self {
             Self::SageMaker => SAGEMAKER_BINARY,

@@ -4,6 +4,7 @@
 //! whoever takes it answers with a `reply::Reply`, which the call's sink encodes and hands to its connection.
 
 pub mod access;
+pub mod answer_parts;
 pub mod authority;
 pub mod backlog;
 pub mod bind;
@@ -22,6 +23,7 @@ pub mod heads;
 pub mod in_hand;
 pub mod inbox;
 pub mod lend;
+pub mod listener;
 pub mod load;
 pub mod old_certificates;
 pub mod options;

@@ -8,6 +8,7 @@ use crate::access;
 use crate::forward::HeaderPattern;
 use crate::gateway::Gateway;
 use crate::http::compress::Effort;
+use crate::listener::Listener;
 use crate::restrict::Restrictions;
 use crate::tls::TlsFiles;
 
@@ -86,6 +87,13 @@ pub struct Options {
     pub file_descriptor_set: Bytes,
 }
 
+/// Where, with how many threads, and under which identity one listener listens.
+pub struct Listening<'a> {
+    pub place: &'a Listen,
+    pub threads: usize,
+    pub tls: Option<&'a TlsFiles>,
+}
+
 /// How much one inference request may name. Names cost more than their bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestLimits {
@@ -118,12 +126,15 @@ impl Options {
         RequestLimits { max_data_bytes: self.http_max_input_bytes, ..self.request }
     }
 
-    /// Where a gateway listens, and with how many threads.
-    pub fn gateway(&self, gateway: Gateway) -> (&Listen, usize) {
-        match gateway {
-            Gateway::SageMaker => (&self.sagemaker, self.sagemaker_threads),
-            Gateway::VertexAi => (&self.vertex_ai, self.vertex_ai_threads),
-        }
+    pub fn listen(&self, listener: Listener) -> Listening<'_> {
+        let (place, threads, tls) = match listener {
+            Listener::Http => (&self.http, self.http_threads, self.http_tls.as_ref()),
+            Listener::Grpc => (&self.grpc, self.grpc_threads, self.grpc_tls.as_ref()),
+            Listener::Metrics => (&self.metrics, 1, self.metrics_tls.as_ref()),
+            Listener::Gateway(Gateway::SageMaker) => (&self.sagemaker, self.sagemaker_threads, None),
+            Listener::Gateway(Gateway::VertexAi) => (&self.vertex_ai, self.vertex_ai_threads, None),
+        };
+        Listening { place, threads, tls }
     }
 
     pub fn read_timeout(&self) -> Duration {

@@ -62,6 +62,16 @@ impl Key {
 pub struct Restrictions(Option<Arc<[PathClass]>>);
 
 impl Restrictions {
+    /// From (path patterns, header, secret) each, or (path patterns, "", "") of paths that are open. The error shows no
+    /// secret.
+    pub fn of_setting(all: Vec<(Vec<String>, String, String)>) -> Result<Self, String> {
+        let class = |(paths, header, secret): (Vec<String>, String, String)| {
+            let key = (!header.is_empty()).then_some((header.as_str(), secret.as_str()));
+            PathClass::new(&paths, key).ok_or_else(|| format!("'{header}' and its value can't be a header"))
+        };
+        all.into_iter().map(class).collect::<Result<_, _>>().map(Self::new)
+    }
+
     pub fn new(all: Vec<PathClass>) -> Self {
         Self((!all.is_empty()).then(|| all.into()))
     }

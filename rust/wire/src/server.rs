@@ -8,12 +8,11 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::bind::bind;
-use crate::control::Listener;
 use crate::courier::Courier;
-use crate::gateway::Gateway;
+use crate::listener::Listener;
 use crate::options::Options;
 use crate::socket::{Bound, Door};
-use crate::tls::{Tls, TlsFiles};
+use crate::tls::Tls;
 use crate::wire::{Phase, Wire};
 use crate::{grpc, http};
 
@@ -24,16 +23,6 @@ const GRPC_PROTOCOLS: &[&[u8]] = &[b"h2"];
 /// Threads beside each I/O thread for long bodies: parsing, inflating, compressing.
 const POOL_THREADS: usize = 2;
 
-/// What bound where; None for listeners that are off, and for Unix sockets.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Ports {
-    pub http: Option<u16>,
-    pub grpc: Option<u16>,
-    pub metrics: Option<u16>,
-    pub sagemaker: Option<u16>,
-    pub vertex_ai: Option<u16>,
-}
-
 /// The listeners of one server. Nothing is bound before `start`.
 pub struct Server {
     pub wire: Arc<Wire>,
@@ -42,15 +31,17 @@ pub struct Server {
 
 #[derive(Default)]
 struct Running {
-    ports: Ports,
+    /// What bound where; None for listeners that are off, and for Unix sockets.
+    ports: Vec<(Listener, Option<u16>)>,
     threads: Vec<JoinHandle<()>>,
     ended: Option<mpsc::Receiver<()>>,
 }
 
-/// What one I/O thread serves.
-enum Work {
-    Http(Listener, Bound, Option<Arc<Tls>>),
-    Grpc(Bound, Option<Arc<Tls>>),
+/// What one I/O thread serves, perhaps among others.
+struct Work {
+    listener: Listener,
+    bound: Bound,
+    tls: Option<Arc<Tls>>,
 }
 
 impl Server {
@@ -61,66 +52,55 @@ impl Server {
     /// Read every certificate and bind every listener, then serve all. The error names service, address and port; it is
     /// `InvalidInput` where a file of TLS or an address is no good.
     pub fn start(&self) -> io::Result<()> {
-        let options = &self.wire.options;
-        let http_tls = self.open_tls("HTTP", options.http_tls.as_ref(), HTTP_PROTOCOLS)?;
-        let grpc_tls = self.open_tls("GRPC", options.grpc_tls.as_ref(), GRPC_PROTOCOLS)?;
-        let metrics_tls = self.open_tls("Metrics", options.metrics_tls.as_ref(), HTTP_PROTOCOLS)?;
-        let http = bind("HTTP", &options.http)?;
-        let grpc = bind("GRPC", &options.grpc)?;
-        let metrics = bind("Metrics", &options.metrics)?;
+        let certified = Listener::ALL.map(|listener| Ok((listener, self.open_tls(listener)?)));
+        let certified = certified.into_iter().collect::<io::Result<Vec<_>>>()?;
+        let mut opened = Vec::new();
+        for (listener, tls) in certified {
+            let bound = bind(listener.service(), self.wire.options.listen(listener).place)?;
+            opened.push((listener, bound, tls));
+        }
         let port = |bound: &[Bound]| bound.first().and_then(Bound::port);
-        let bind_gateway = |gateway: Gateway| bind(gateway.service(), options.gateway(gateway).0);
-        let [sagemaker, vertex_ai] = [bind_gateway(Gateway::SageMaker)?, bind_gateway(Gateway::VertexAi)?];
-        let ports = Ports {
-            http: port(&http),
-            grpc: port(&grpc),
-            metrics: port(&metrics),
-            sagemaker: port(&sagemaker),
-            vertex_ai: port(&vertex_ai),
-        };
-
-        let mut work = Vec::new();
-        for bound in copies(http, options.http_threads)? {
-            let works = bound.into_iter().map(|one| Work::Http(Listener::Http, one, http_tls.clone()));
-            work.push(("charonia-http", works.collect::<Vec<_>>()));
-        }
-        for bound in copies(grpc, options.grpc_threads)? {
-            work.push(("charonia-grpc", bound.into_iter().map(|one| Work::Grpc(one, grpc_tls.clone())).collect()));
-        }
-        for (gateway, bound) in [(Gateway::SageMaker, sagemaker), (Gateway::VertexAi, vertex_ai)] {
-            for bound in copies(bound, options.gateway(gateway).1)? {
-                let works = bound.into_iter().map(|one| Work::Http(Listener::Gateway(gateway), one, None));
-                work.push(("charonia-http", works.collect()));
-            }
-        }
-        if !metrics.is_empty() {
-            let mut metrics = metrics.into_iter().map(|one| Work::Http(Listener::Metrics, one, metrics_tls.clone()));
-            // Metrics are rare: they share a thread where there is one.
-            match work.first_mut() {
-                Some((_, works)) => works.extend(metrics.by_ref()),
-                None => work.push(("charonia-http", metrics.collect())),
-            }
-        }
+        let ports = opened.iter().map(|(listener, bound, _)| (*listener, port(bound))).collect();
         let (ended_sender, ended) = mpsc::channel();
-        let spawn = |(name, works)| spawn(name, works, &self.wire, ended_sender.clone());
-        let threads = work.into_iter().map(spawn).collect::<io::Result<Vec<_>>>()?;
+        let spawn = |works: Vec<Work>| spawn(works, &self.wire, ended_sender.clone());
+        let threads = self.share(opened)?.into_iter().map(spawn).collect::<io::Result<Vec<_>>>()?;
         *self.lock() = Running { ports, threads, ended: Some(ended) };
         Ok(())
     }
 
-    fn open_tls(
-        &self,
-        service: &'static str,
-        files: Option<&TlsFiles>,
-        protocols: &'static [&'static [u8]],
-    ) -> io::Result<Option<Arc<Tls>>> {
-        let open = |files: &TlsFiles| Tls::open(service, files.clone(), protocols, Arc::clone(&self.wire.remarks));
-        let named = |why| io::Error::new(io::ErrorKind::InvalidInput, format!("TLS of {service}: {why}"));
-        files.map(open).transpose().map_err(named)
+    /// The work of each I/O thread.
+    fn share(&self, opened: Vec<(Listener, Vec<Bound>, Option<Arc<Tls>>)>) -> io::Result<Vec<Vec<Work>>> {
+        let mut threads = Vec::new();
+        let mut metrics = Vec::new();
+        for (listener, bound, tls) in opened {
+            for bound in copies(bound, self.wire.options.listen(listener).threads)? {
+                let works = bound.into_iter().map(|bound| Work { listener, bound, tls: tls.clone() });
+                match listener {
+                    Listener::Metrics => metrics.extend(works),
+                    _ => threads.push(works.collect::<Vec<_>>()),
+                }
+            }
+        }
+        // Metrics are rare: they share a thread where there is one.
+        match threads.first_mut() {
+            Some(first) => first.append(&mut metrics),
+            None if metrics.is_empty() => {}
+            None => threads.push(metrics),
+        }
+        Ok(threads)
     }
 
-    pub fn ports(&self) -> Ports {
-        self.lock().ports
+    fn open_tls(&self, listener: Listener) -> io::Result<Option<Arc<Tls>>> {
+        let Some(files) = self.wire.options.listen(listener).tls else { return Ok(None) };
+        let protocols = if listener == Listener::Grpc { GRPC_PROTOCOLS } else { HTTP_PROTOCOLS };
+        let tls = Tls::open(listener.service(), files.clone(), protocols, Arc::clone(&self.wire.remarks));
+        let named = |why| io::Error::new(io::ErrorKind::InvalidInput, format!("TLS of {}: {why}", listener.service()));
+        tls.map(Some).map_err(named)
+    }
+
+    /// None for a listener that is off, and for a Unix socket.
+    pub fn port(&self, listener: Listener) -> Option<u16> {
+        self.lock().ports.iter().find(|(open, _)| *open == listener).and_then(|(_, port)| *port)
     }
 
     /// Wait up to `timeout` for what is in flight, then end everything. False when something was cut off.
@@ -166,9 +146,11 @@ fn copies(all: Vec<Bound>, threads: usize) -> io::Result<Vec<Vec<Bound>>> {
     Ok(copies)
 }
 
-fn spawn(name: &str, works: Vec<Work>, wire: &Arc<Wire>, ended: mpsc::Sender<()>) -> io::Result<JoinHandle<()>> {
+fn spawn(works: Vec<Work>, wire: &Arc<Wire>, ended: mpsc::Sender<()>) -> io::Result<JoinHandle<()>> {
     let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(POOL_THREADS).build()?;
     let wire = Arc::clone(wire);
+    let is_grpc = works.first().is_some_and(|work| work.listener == Listener::Grpc);
+    let name = if is_grpc { "charonia-grpc" } else { "charonia-http" };
     std::thread::Builder::new().name(name.to_owned()).spawn(move || {
         run(runtime, works, &wire);
         // Nobody waits for it any more when the receiver is gone.
@@ -190,17 +172,11 @@ fn run(runtime: Runtime, works: Vec<Work>, wire: &Arc<Wire>) {
 }
 
 async fn serve(work: Work, wire: Arc<Wire>, courier: Arc<Courier>) {
+    let Work { listener, bound, tls } = work;
     // Registering a fresh socket fails only when the process has no descriptors left.
-    match work {
-        Work::Http(listener, bound, tls) => {
-            if let Ok(door) = Door::open(bound) {
-                http::serve(wire, door, tls, listener, courier).await;
-            }
-        }
-        Work::Grpc(bound, tls) => {
-            if let Ok(door) = Door::open(bound) {
-                grpc::serve(wire, door, tls, courier).await;
-            }
-        }
+    let Ok(door) = Door::open(bound) else { return };
+    match listener {
+        Listener::Grpc => grpc::serve(wire, door, tls, courier).await,
+        _ => http::serve(wire, door, tls, listener, courier).await,
     }
 }

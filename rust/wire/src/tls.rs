@@ -38,6 +38,12 @@ pub struct TlsFiles {
     pub client_roots: Option<PathBuf>,
 }
 
+impl From<(PathBuf, PathBuf, Option<PathBuf>)> for TlsFiles {
+    fn from((certificate, key, client_roots): (PathBuf, PathBuf, Option<PathBuf>)) -> Self {
+        Self { certificate, key, client_roots }
+    }
+}
+
 pub struct Tls {
     service: &'static str,
     files: TlsFiles,

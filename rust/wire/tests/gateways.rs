@@ -7,6 +7,7 @@ use std::sync::Arc;
 use charonia_wire::control::ControlCall;
 use charonia_wire::courier::Wakes;
 use charonia_wire::gateway::{Alias, Aliases, Gateway};
+use charonia_wire::listener::Listener;
 use charonia_wire::options::Options;
 use charonia_wire::restrict::{PathClass, Restrictions};
 use charonia_wire::server::Server;
@@ -40,8 +41,9 @@ fn serve_with(change: impl FnOnce(&mut Options)) -> Server {
 }
 
 fn clients(server: &Server) -> (Client, Client) {
-    let ports = server.ports();
-    (Client::at(ports.sagemaker.unwrap()), Client::at(ports.vertex_ai.unwrap()))
+    let [sagemaker, vertex_ai] =
+        Gateway::ALL.map(|gateway| Client::at(server.port(Listener::Gateway(gateway)).unwrap()));
+    (sagemaker, vertex_ai)
 }
 
 /// JSON for one input of two INT32, and what stands behind it.

@@ -7,10 +7,12 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use charonia_wire::control::{ControlCall, Head, HttpCall, Part};
+use charonia_wire::answer_parts::Head;
+use charonia_wire::control::{ControlCall, HttpCall};
 use charonia_wire::courier::Wakes;
 use charonia_wire::datatype::DataType;
 use charonia_wire::lend::lend;
+use charonia_wire::listener::Listener;
 use charonia_wire::reply::{OutputTensor, Reply};
 use charonia_wire::server::Server;
 use charonia_wire::status::Code;
@@ -206,9 +208,9 @@ fn control_calls_pass_through_whole() {
     let call = next_control(&server);
     assert_eq!((call.method.as_str(), call.path.as_str(), call.query.as_str()), ("PUT", "/v2/some%20where", "a=b%20c"));
     assert_eq!((&call.headers["x-y"], &call.body[..]), (&"z".parse().unwrap(), b"body".as_slice()));
-    call.send(Part::Head(Head { status: 201, headers: vec![(Bytes::from("X-A"), Bytes::from("1"))] }));
-    call.send(Part::Chunk(Bytes::from("one ")));
-    call.end(Bytes::from("two"));
+    call.answer.start(Head { status: 201, headers: vec![(Bytes::from("X-A"), Bytes::from("1"))] }).unwrap();
+    call.answer.write(Bytes::from("one "), true).unwrap();
+    call.answer.write(Bytes::from("two"), false).unwrap();
     let answer = client.answer();
     assert_eq!((answer.status, answer.header("x-a"), answer.text().as_str()), (201, Some("1"), "one two"));
     assert_eq!(answer.header("transfer-encoding"), Some("chunked"));
@@ -223,7 +225,7 @@ fn a_control_call_dropped_early_is_an_error_and_dropped_late_breaks_the_connecti
     assert_eq!(client.answer().status, 500);
     client.request("GET /v2", &[], b"");
     let call = next_control(&server);
-    call.send(Part::Head(Head { status: 200, headers: Vec::new() }));
+    call.answer.start(Head { status: 200, headers: Vec::new() }).unwrap();
     drop(call);
     assert!(!client.rest().ends_with(b"0\r\n\r\n"), "a body that was cut short does not look whole");
 }
@@ -234,11 +236,11 @@ fn a_control_call_knows_that_its_client_has_gone() {
     let mut client = Client::new(&server);
     client.request("GET /v2", &[], b"");
     let call = next_control(&server);
-    assert!(!call.is_disconnected());
+    assert!(!call.answer.is_closed());
     drop(client);
     assert_eq!(next_news(&server), [call.key]);
-    assert!(call.is_disconnected());
-    assert!(!call.send(Part::Head(Head { status: 200, headers: Vec::new() })));
+    assert!(call.answer.is_closed());
+    assert!(!call.answer.start(Head { status: 200, headers: Vec::new() }).unwrap());
 }
 
 #[test]
@@ -248,15 +250,15 @@ fn the_maker_of_a_body_hears_of_a_client_that_left_in_the_middle_and_of_none_tha
     for leaves in [false, true] {
         client.request("GET /v2", &[], b"");
         let call = next_control(&server);
-        call.send(Part::Head(Head { status: 200, headers: Vec::new() }));
-        call.send(Part::Chunk(Bytes::from("x")));
+        call.answer.start(Head { status: 200, headers: Vec::new() }).unwrap();
+        call.answer.write(Bytes::from("x"), true).unwrap();
         if leaves {
             drop(client);
             assert_eq!(next_news(&server), [call.key]);
-            assert!(!call.send(Part::Chunk(Bytes::from("x"))));
+            assert!(!call.answer.write(Bytes::from("x"), true).unwrap());
             return;
         }
-        call.end(Bytes::new());
+        call.answer.write(Bytes::new(), false).unwrap();
         assert_eq!(client.answer().text(), "x");
         server.wire.control.wake();
         assert_eq!(next_news(&server), [0; 0]);
@@ -269,10 +271,10 @@ fn each_piece_of_a_body_goes_out_at_once() {
     let mut client = Client::new(&server);
     client.request("GET /v2", &["Accept-Encoding: gzip"], b"");
     let call = next_control(&server);
-    call.send(Part::Head(Head { status: 200, headers: Vec::new() }));
+    call.answer.start(Head { status: 200, headers: Vec::new() }).unwrap();
     assert_eq!(client.head().header("transfer-encoding"), Some("chunked"));
     for piece in ["data: 1\n\n", "data: 2\n\n"] {
-        call.send(Part::Chunk(Bytes::from(piece)));
+        call.answer.write(Bytes::from(piece), true).unwrap();
         assert_eq!(client.chunk(), piece.as_bytes());
     }
 }
@@ -287,23 +289,23 @@ fn a_body_is_made_no_faster_than_it_is_read() {
     quick.request("GET /v2", &[], b"");
     let fine = next_control(&server);
     for call in [&behind, &fine] {
-        call.send(Part::Head(Head { status: 200, headers: Vec::new() }));
+        call.answer.start(Head { status: 200, headers: Vec::new() }).unwrap();
     }
     let mut sent = 0;
-    while behind.has_room() {
-        assert!(behind.send(Part::Chunk(Bytes::from(vec![b'x'; PIECE_BYTES]))));
+    while behind.answer.has_room() {
+        assert!(behind.answer.write(Bytes::from(vec![b'x'; PIECE_BYTES]), true).unwrap());
         sent += 1;
         std::thread::sleep(Duration::from_micros(100));
     }
     assert!(sent * PIECE_BYTES < 64 << 20, "a client that reads nothing costs bounded memory");
-    assert!(fine.has_room());
-    fine.end(Bytes::from("fine"));
+    assert!(fine.answer.has_room());
+    fine.answer.write(Bytes::from("fine"), false).unwrap();
     assert_eq!(quick.answer().text(), "fine");
     std::thread::scope(|scope| {
         let read = scope.spawn(|| slow.answer().body.len());
         assert_eq!(next_news(&server), [behind.key]);
-        assert!(behind.has_room());
-        behind.end(Bytes::new());
+        assert!(behind.answer.has_room());
+        behind.answer.write(Bytes::new(), false).unwrap();
         assert_eq!(read.join().unwrap(), sent * PIECE_BYTES);
     });
 }
@@ -318,7 +320,7 @@ fn an_exiting_server_closes_what_it_answers_and_accepts_nobody() {
     let answer = client.infer(&json_body(&[1.0]));
     assert_eq!((answer.status, answer.header("connection")), (200, Some("close")));
     assert!(client.is_closed());
-    let address = ("127.0.0.1", server.ports().http.unwrap());
+    let address = ("127.0.0.1", server.port(Listener::Http).unwrap());
     while std::net::TcpStream::connect(address).is_ok() {
         std::thread::yield_now();
     }
@@ -362,10 +364,10 @@ fn shutdown_does_not_wait_for_requests_that_never_come_as_a_whole() {
         ["", "POST /v2/models/m/inf", "POST /v2/models/m/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{"]
     {
         let server = start(|options| options.grpc = support::local());
-        let ports = server.ports();
         let mut silent = Vec::new();
-        for port in [ports.http, ports.grpc] {
-            let mut stream = std::net::TcpStream::connect(("127.0.0.1", port.unwrap())).unwrap();
+        for listener in [Listener::Http, Listener::Grpc] {
+            let port = server.port(listener).unwrap();
+            let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
             stream.write_all(begun.as_bytes()).unwrap();
             silent.push(stream);
         }
@@ -387,7 +389,7 @@ fn shutdown_does_not_wait_for_requests_that_never_come_as_a_whole() {
 #[test]
 fn two_servers_share_no_port_and_say_which() {
     let server = start(|_| {});
-    let port = server.ports().http.unwrap();
+    let port = server.port(Listener::Http).unwrap();
     let mut listen = support::local();
     listen.port = Some(port);
     let options = charonia_wire::options::Options { http: listen, ..Default::default() };

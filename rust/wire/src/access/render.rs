@@ -5,12 +5,8 @@ use std::io::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use http::Version;
-use percent_encoding::percent_decode_str;
 
-use super::{Door, Format, Record};
-
-/// Characters of a path, a model's name or an id; what is longer is cut.
-const MAX_SHOWN: usize = 512;
+use super::{Format, Record};
 
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
@@ -22,17 +18,6 @@ pub fn line(format: Format, record: &Record, lines: &mut Vec<u8>) {
     };
 }
 
-/// The model that a path of the protocol names.
-pub fn model_of(path: &str) -> String {
-    let name = path.strip_prefix("/v2/models/").and_then(|rest| rest.split('/').next()).unwrap_or_default();
-    let is_model = !name.is_empty() && path != "/v2/models/stats";
-    if is_model {
-        percent_decode_str(name).decode_utf8_lossy().into_owned()
-    } else {
-        String::new()
-    }
-}
-
 fn json(record: &Record, out: &mut Vec<u8>) -> std::io::Result<()> {
     let time = Time::of(record.begun);
     write!(
@@ -41,7 +26,7 @@ fn json(record: &Record, out: &mut Vec<u8>) -> std::io::Result<()> {
         time.year, time.month, time.day, time.hour, time.minute, time.second, time.micros
     )?;
     string(&client(record, true), out)?;
-    write!(out, ",\"protocol\":\"{}\",\"method\":", door(record.door))?;
+    write!(out, ",\"protocol\":\"{}\",\"method\":", record.listener.name())?;
     string(&record.method, out)?;
     out.write_all(b",\"path\":")?;
     string(&record.path, out)?;
@@ -83,7 +68,7 @@ fn common(record: &Record, out: &mut Vec<u8>) -> std::io::Result<()> {
         escaped(&record.path),
         record.status,
         record.bytes_out,
-        door(record.door),
+        record.listener.name(),
         record.bytes_in,
         record.took.as_micros(),
         escaped(&record.model),
@@ -99,17 +84,10 @@ fn client(record: &Record, with_port: bool) -> String {
     }
 }
 
-fn door(door: Door) -> &'static str {
-    match door {
-        Door::Http(listener) => listener.name(),
-        Door::Grpc => "grpc",
-    }
-}
-
 /// A JSON string in ASCII: some readers take more characters for the end of a line than JSON does.
 fn string(text: &str, out: &mut Vec<u8>) -> std::io::Result<()> {
     out.push(b'"');
-    for character in cut(text).chars() {
+    for character in text.chars() {
         match character {
             ' '..='~' if character != '"' && character != '\\' => out.push(character as u8),
             _ => {
@@ -126,7 +104,7 @@ fn string(text: &str, out: &mut Vec<u8>) -> std::io::Result<()> {
 /// Printable ASCII but for quotes and backslashes; the bytes of all else in hexadecimal.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
-    for byte in cut(text).bytes() {
+    for byte in text.bytes() {
         match byte {
             b' '..=b'~' if byte != b'"' && byte != b'\\' => escaped.push(char::from(byte)),
             _ => {
@@ -135,10 +113,6 @@ fn escaped(text: &str) -> String {
         }
     }
     escaped
-}
-
-fn cut(text: &str) -> &str {
-    text.char_indices().nth(MAX_SHOWN).map_or(text, |(end, _)| &text[..end])
 }
 
 /// A moment in UTC.
@@ -188,16 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn models_are_found_in_paths() {
-        assert_eq!(model_of("/v2/models/a%20b/versions/1/infer"), "a b");
-        assert_eq!(model_of("/v2/models/stats"), "");
-        assert_eq!(model_of("/v2/health/live"), "");
-        assert_eq!(model_of("/metrics"), "");
-    }
-
-    #[test]
     fn nothing_ends_a_field_or_a_line() {
         assert_eq!(escaped("a\"b\\\r\né"), "a\\x22b\\x5c\\x0d\\x0a\\xc3\\xa9");
-        assert_eq!(cut(&"é".repeat(600)).chars().count(), MAX_SHOWN);
     }
 }

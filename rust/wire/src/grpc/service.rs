@@ -13,9 +13,10 @@ use super::answer::{self, Answer};
 use super::link::Link;
 use super::reflection::{self, Reflection};
 use super::{control, health, infer, stream};
-use crate::access::{self, Door, Entry, Incoming};
+use crate::access::{self, Entry, Incoming};
 use crate::courier::Courier;
 use crate::http::service::guarded;
+use crate::listener::Listener;
 use crate::reply::Failure;
 use crate::status::Code;
 use crate::watch::Witness;
@@ -47,7 +48,7 @@ pub type Answering = Pin<Box<dyn Future<Output = Result<Answer, Infallible>> + S
 
 /// Never fails: what goes wrong is an answer, a panic too.
 pub fn answer(front: Arc<Front>, link: Arc<Link>, request: Request<hyper::body::Incoming>) -> Answering {
-    let (entry, request) = access::begin(front.wire.access.as_ref(), Door::Grpc, link.client, request);
+    let (entry, request) = access::begin(front.wire.access.as_ref(), Listener::Grpc, link.client, request);
     let answering = begin(front, link, request);
     match entry {
         None => answering,

@@ -10,8 +10,8 @@ use http::header::{ALLOW, CONTENT_TYPE};
 use http::{HeaderValue, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 
+use crate::answer_parts::{Part, PartReceiver};
 use crate::connections::Whole;
-use crate::control::{Part, PartReceiver};
 use crate::in_hand::InHand;
 use crate::status::Code;
 use crate::watch::{Watched, Witness};

@@ -11,10 +11,12 @@ use super::answer::{self, Answer, AnswerBody};
 use super::body;
 use super::service::Connection;
 use crate::access::Incoming;
+use crate::answer_parts::{answer_channel, Head, Part, PartReceiver};
 use crate::call::next_key;
 use crate::connections::Whole;
-use crate::control::{answer_channel, ControlCall, Head, HttpCall, Listener, Part, PartReceiver};
+use crate::control::{ControlCall, HttpCall};
 use crate::in_hand::InHand;
+use crate::listener::Listener;
 use crate::status::Code;
 
 /// The answer of a control handler, which finds the call at `listener`. It learns that the client has gone when the answer's body is dropped.

@@ -16,14 +16,14 @@ use super::answer::{self, shown, Answer};
 use super::infer::Gated;
 use super::route::{route, Route};
 use super::{body, control, health, infer};
-use crate::access::{self, Door, Entry, Incoming};
+use crate::access::{self, Entry, Incoming};
 use crate::connections::{Life, Whole};
-use crate::control::Listener;
 use crate::courier::Courier;
 use crate::forward::{Forwarded, RawHead};
 use crate::grpc::stalled::Outbox;
 use crate::heads::Heads;
 use crate::in_hand::InHand;
+use crate::listener::Listener;
 use crate::status::Code;
 use crate::watch::Witness;
 use crate::wire::{Phase, Wire};
@@ -77,7 +77,7 @@ pub fn serve(
     }
     async move {
         let (entry, request) =
-            access::begin(connection.wire.access.as_ref(), Door::Http(connection.listener), connection.client, request);
+            access::begin(connection.wire.access.as_ref(), connection.listener, connection.client, request);
         let answer = answer(&connection, request).await;
         drop(unanswered);
         Ok(recorded(answer, entry))

@@ -20,7 +20,8 @@ fn inbox(max_calls: usize) -> Arc<Inbox> {
 
 fn call(inbox: &Arc<Inbox>) -> Call {
     let headers = http::HeaderMap::new();
-    let arrival = Arrival { protocol: Protocol::Http, begun_ns: 0, arrival_ns: 1, deadline_ns: 0, headers, permit: None };
+    let arrival =
+        Arrival { protocol: Protocol::Http, begun_ns: 0, arrival_ns: 1, deadline_ns: 0, headers, permit: None };
     Call::new(ParsedCall::default(), arrival, Box::new(Nowhere), inbox)
 }
 

@@ -10,6 +10,7 @@ use charonia_wire::call::Call;
 use charonia_wire::courier::Wakes;
 use charonia_wire::grpc::messages::{InferInputTensor, ModelInferRequest, ParameterEntry};
 use charonia_wire::inbox::Item;
+use charonia_wire::listener::Listener;
 use charonia_wire::options::{Listen, Options};
 use charonia_wire::reply::{OutputTensor, Reply, Response};
 use charonia_wire::server::Server;
@@ -106,7 +107,7 @@ impl Running {
     }
 
     pub fn address(&self) -> String {
-        format!("127.0.0.1:{}", self.server.ports().grpc.unwrap())
+        format!("127.0.0.1:{}", self.server.port(Listener::Grpc).unwrap())
     }
 
     pub async fn client(&self) -> Client {

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use charonia_wire::call::Call;
 use charonia_wire::courier::Wakes;
 use charonia_wire::inbox::Item;
+use charonia_wire::listener::Listener;
 use charonia_wire::options::{Listen, Options};
 use charonia_wire::reply::{OutputTensor, Reply, Response};
 use charonia_wire::server::Server;
@@ -118,7 +119,7 @@ impl Answer {
 
 impl Client {
     pub fn new(server: &Server) -> Self {
-        Self::at(server.ports().http.unwrap())
+        Self::at(server.port(Listener::Http).unwrap())
     }
 
     pub fn at(port: u16) -> Self {

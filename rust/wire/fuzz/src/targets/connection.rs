@@ -8,10 +8,12 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use bytes::Bytes;
+use charonia_wire::answer_parts::Head;
 use charonia_wire::call::{Call, InputTensor};
-use charonia_wire::control::{ControlCall, Head, Part};
+use charonia_wire::control::ControlCall;
 use charonia_wire::courier::Wakes;
 use charonia_wire::inbox::Item;
+use charonia_wire::listener::Listener;
 use charonia_wire::options::{Listen, Options};
 use charonia_wire::reply::{OutputTensor, Reply, Response};
 use charonia_wire::server::Server;
@@ -29,16 +31,15 @@ static SERVER: LazyLock<Server> = LazyLock::new(start);
 
 pub fn run(input: &[u8]) {
     let Some((door, bytes)) = input.split_first() else { return };
-    let ports = SERVER.ports();
-    let port = if door & 1 == 1 { ports.grpc } else { ports.http };
-    talk(port, bytes);
+    let listener = if door & 1 == 1 { Listener::Grpc } else { Listener::Http };
+    talk(SERVER.port(listener), bytes);
     assert_eq!(SERVER.wire.counters.panics.get(), 0);
     assert_eq!(SERVER.wire.counters.dropped_calls.get(), 0);
     assert!(is_live(), "it answers nobody any more");
 }
 
 fn is_live() -> bool {
-    let mut stream = connect(SERVER.ports().http);
+    let mut stream = connect(SERVER.port(Listener::Http));
     let mut answer = Vec::new();
     stream.write_all(b"GET /v2/health/live HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").expect("it reads");
     has_ended(&mut stream, PATIENCE, &mut answer) && answer.starts_with(b"HTTP/1.1 200 ")
@@ -111,8 +112,8 @@ fn reply(call: &Call, wakes: &mut Wakes) {
 fn not_found(call: ControlCall) {
     match call {
         ControlCall::Http(call) => {
-            call.send(Part::Head(Head { status: 404, headers: Vec::new() }));
-            call.end(Bytes::new());
+            call.answer.start(Head { status: 404, headers: Vec::new() }).unwrap();
+            call.answer.write(Bytes::new(), false).unwrap();
         }
         ControlCall::Rpc(call) => call.answer(Ok(Bytes::new())),
     }
