@@ -7,8 +7,6 @@ stop   exiting is published → no new connections, no new calls → accepted ca
 
 import os
 import threading
-import traceback
-from collections.abc import Sequence
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -19,12 +17,14 @@ from charonia.backends.base import ServerFacts
 from charonia.backends.gpus import visible_gpus
 from charonia.cache.opening import open_store
 from charonia.cache.settings import parse_cache_config
+from charonia.condition import Condition
 from charonia.config.rate_limits import given_resources
 from charonia.control.metadata import EXTENSIONS, TRITON_VERSION
 from charonia.control.tracing import Tracing
 from charonia.core.clock import MonotonicClock
 from charonia.core.model_id import ModelId
 from charonia.core.protocols import Bell
+from charonia.draining import drain
 from charonia.engine.engine import Engine
 from charonia.engine.inproc import InprocClient
 from charonia.engine.model import ModelVersion
@@ -51,7 +51,6 @@ from charonia.repository.loader import ModelLoader
 from charonia.repository.model_load import LoaderParts
 from charonia.repository.operations import ModelOperations
 from charonia.repository.polling import Poller, RepositoryPolling
-from charonia.repository.readiness import readiness_table, server_ready
 from charonia.repository.remarks import Remarks
 from charonia.repository.source import ModelSource
 from charonia.repository.start import StartParts, StartReport, load_at_start
@@ -94,22 +93,19 @@ class Server:
         self._gpus = visible_gpus()
         self._metrics_options = parse_metrics_config(options.metrics_config)
         self._cache = open_store(parse_cache_config(options.cache_config), self.log)
-        self._publishing = threading.Lock()
-        self._dead: list[str] = []
-        self._loaded = False
-        self._exiting = threading.Event()
-        self._leaving = False
+        self._condition = Condition(lambda: self.lifecycle, self.log, strict=options.strict_readiness)
+        self._exiting = self._condition.exiting
         self._stop_by = 0.0
         self._doors: Doors | None = None
         self._testing_aids = TestingAids.of(os.environ)
-        self._timer = Timer(self.clock, lambda error: self._on_death("timer", error))
+        self._timer = Timer(self.clock, lambda error: self._condition.died("timer", error))
         self.lifecycle: ModelLifecycle[ModelVersion] = ModelLifecycle(
             self.log,
             threads=options.model_load_thread_count,
             retries=options.model_load_retry_count,
-            on_change=self._publish,
+            on_change=self._condition.publish,
         )
-        self.tracer = Tracer(parse_trace_config(options.trace_config), self.clock, self.log, self._on_death)
+        self.tracer = Tracer(parse_trace_config(options.trace_config), self.clock, self.log, self._condition.died)
         self.engine = Engine(self.lifecycle)
         self.client = InprocClient(self.engine, self.clock)
         self.metrics = open_metrics(
@@ -147,25 +143,25 @@ class Server:
             base.devices,
             base.facts,
             base.config,
-            ModelServices(
+            services=ModelServices(
                 self.clock,
                 self._timer,
                 self.engine,
-                self._on_death,
-                self._testing_aids.scheduling,
-                self.log,
-                self._metrics_options,
-                {f"gpu:{gpu.index}": gpu.uuid for gpu in self._gpus} if measures_gpus(options) else {},
-                self._exiting,
-                lambda: self.lifecycle.directory,
+                self._condition.died,
+                aids=self._testing_aids.scheduling,
+                log=self.log,
+                metrics=self._metrics_options,
+                gpu_uuids={f"gpu:{gpu.index}": gpu.uuid for gpu in self._gpus} if measures_gpus(options) else {},
+                stopping=self._exiting,
+                directory=lambda: self.models,
                 rate_limiter=self._rate_limiter(),
                 cache=self._cache,
             ),
-            self._new_bell,
-            lambda: self.models,
-            self._calls,
-            self._on_health,
-            self._agents,
+            new_bell=self._new_bell,
+            models=lambda: self.models,
+            calls=self._calls,
+            on_health=self._on_health,
+            agents=self._agents,
         )
 
     def _rate_limiter(self) -> RateLimiter | None:
@@ -191,21 +187,15 @@ class Server:
 
     @property
     def live(self) -> bool:
-        return not self._dead
+        return self._condition.live
 
     @property
     def ready(self) -> bool:
-        return server_ready(
-            live=self.live,
-            loaded=self._loaded,
-            exiting=self._leaving or self._exiting.is_set(),
-            strict=self.strict,
-            wanted=self.lifecycle.wanted_ready(),
-        )
+        return self._condition.ready
 
     @property
     def strict(self) -> bool:
-        return self.options.strict_readiness
+        return self._condition.strict
 
     @property
     def models(self) -> Directory[ModelVersion]:
@@ -235,12 +225,12 @@ class Server:
 
         aids = self._testing_aids
         settings = wire_options(self.options, f"charonia/{__version__}", aids.grpc_answer_delay_s, mounts=self._mounts)
-        interior = Interior(self.engine, self.lifecycle, self.regions, self.tracer, self.log, self._on_death)
+        interior = Interior(self.engine, self.lifecycle, self.regions, self.tracer, self.log, self._condition.died)
         doors = Doors(self.options, settings, interior, environment=os.environ)
         self.metrics.custom.watch(FAMILY, lambda samples: doors.publish_load(load_report(samples)))
         doors.open()
         self._doors = doors
-        self._publish()
+        self._condition.publish_at(doors)
         handlers = Handlers.over(
             self,
             lambda: self.models,
@@ -262,8 +252,7 @@ class Server:
             self.log.warning(remark)
         parts = StartParts(self.options, self._repositories, self.lifecycle, self._operations, self.log, self._remarks)
         sources, report = load_at_start(parts)
-        self._loaded = True
-        self._publish()
+        self._condition.loaded()
         self._log_tables()
         if self._doors is not None and (report.complete or not self.options.exit_on_error):
             self._doors.choose_default_model({each.name for each in self.models.loaded()})
@@ -282,7 +271,7 @@ class Server:
             options.model_load_thread_count,
         )
         polling.begin(sources)
-        self._poller = Poller(polling, options.repository_poll_secs, self._on_death)
+        self._poller = Poller(polling, options.repository_poll_secs, self._condition.died)
         if not self._exiting.is_set():
             self._poller.start()
 
@@ -305,8 +294,7 @@ class Server:
 
     def announce_stop(self) -> None:
         """Not ready from now on, but everything is served as before: who sends requests finds others meanwhile."""
-        self._leaving = True
-        self._publish()
+        self._condition.leaving()
 
     def begin_stop(self) -> None:
         """The first half of a stop, which takes no time: nothing new is accepted any more. Ends loads soon."""
@@ -318,14 +306,16 @@ class Server:
             self._poller.stop()
         self._operations.stop()
         self.lifecycle.abort()
-        self._publish()
+        self._condition.publish()
         if self._doors is not None:
             self._doors.refuse()
 
     def stop(self) -> bool:
         """Stop in order. False if something was still busy after the exit time-out, or did not end."""
         self.begin_stop()
-        in_time = self._drain(self.time_to_stop_s)
+        in_time = drain(
+            self.lifecycle.loaded(), self._doors, self.log, self.time_to_stop_s, self.options.exit_timeout_secs
+        )
         unloading_s = max(_UNLOAD_S, self.time_to_stop_s) if in_time else 0.0
         self._operations.announce_end()
         unloaded = self.lifecycle.stop(unloading_s, self.time_to_stop_s)
@@ -353,32 +343,6 @@ class Server:
         """What is left of the exit time-out, which counts from the beginning of the stop."""
         return max(0.0, self._stop_by - monotonic())
 
-    def _drain(self, timeout_s: float) -> bool:
-        """Wait until every accepted request is answered."""
-        deadline = monotonic() + timeout_s
-        loaded = self.lifecycle.loaded()
-        for model in loaded:
-            model.hasten()
-        waiting = max(
-            sum(model.in_flight for model in loaded), self._doors.unsettled_calls if self._doors is not None else 0
-        )
-        self.log.info(f"Waiting for in-flight requests to complete: {waiting} now, up to {timeout_s:.0f} s")
-        drained = self._doors.drain(timeout_s) if self._doors is not None else True
-        idle = [model.wait_idle(max(0.0, deadline - monotonic())) for model in loaded]
-        if not all(idle):
-            self._log_unanswered(loaded)
-        return drained and all(idle)
-
-    def _log_unanswered(self, loaded: Sequence[ModelVersion]) -> None:
-        for model in loaded:
-            count = model.in_flight
-            if count:
-                requests = "1 request that is" if count == 1 else f"{count} requests that are"
-                self.log.error(
-                    f"model '{model.name}' version {model.version} still has {requests} not answered to the end, when "
-                    f"the exit timeout of {self.options.exit_timeout_secs} s is over"
-                )
-
     def _new_bell(self) -> tuple[Bell, int]:
         return self._doors.new_bell() if self._doors is not None else (ConditionBell(), 0)
 
@@ -386,7 +350,7 @@ class Server:
         """An instance went down, came back, or was given up. To give up its model takes a thread that may wait."""
         failure = model.failure
         if failure is None:
-            self._publish()
+            self._condition.publish()
         else:
             threading.Thread(target=self._condemn, args=(model, failure), name="condemn", daemon=True).start()
 
@@ -394,30 +358,11 @@ class Server:
         try:
             self.lifecycle.condemn(model.id, model, reason)
         except BaseException as error:
-            self._on_death("condemn", error)
-
-    def _on_death(self, name: str, error: BaseException) -> None:
-        """A thread of ours ended by a bug: the server goes on as well as it can, and is not live any more."""
-        self._dead.append(name)
-        self.log.error(f"thread '{name}' ended by an error, the server is not live any more: {error!r}")
-        self.log.error("".join(traceback.format_exception(error)))
-        self._publish()
+            self._condition.died("condemn", error)
 
     def stay_up_dead(self, reason: str) -> None:
         """The start failed and `--exit-on-error=false` keeps the server up: it answers, and is not live."""
-        self._dead.append("start")
-        self.log.error(f"the start failed, and the server stays up, not live, as --exit-on-error=false says: {reason}")
-        self._publish()
-
-    def _publish(self) -> None:
-        """Give the wire the present state. Under a lock, so that an older state never overtakes a newer one."""
-        doors = self._doors
-        if doors is None:
-            return
-        with self._publishing:
-            models = self.models
-            asks = any(version.readiness_tellers for version in models.loaded())
-            doors.publish(self.live, self.ready, readiness_table(models), asks)
+        self._condition.start_failed(reason)
 
 
 def _wants_network(options: ServerOptions) -> bool:
