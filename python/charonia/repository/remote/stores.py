@@ -1,10 +1,12 @@
 """One object store: what lies in it, and its bytes. By fsspec, which knows the three kinds and a store in memory."""
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from importlib import import_module
 from pathlib import Path
+from types import MethodType
 from typing import Any, Protocol
 
 from charonia.core.cloud_address import CloudAddress
@@ -89,7 +91,18 @@ def open_store(address: CloudAddress, credentials: Credentials) -> Store:
     file_system = make(use_listings_cache=False, skip_instance_cache=True, **settings)
     if address.kind == "s3":
         file_system.retries = 1  # ours know of a stop
+    if address.kind == "gs":
+        _try_once(file_system)
     return FsspecStore(file_system)
+
+
+def _try_once(file_system: Any) -> None:
+    """gcsfs tries six times in half a minute and prints what it caught; `retries.py` does both, and knows of a stop."""
+    logging.getLogger("gcsfs").addHandler(logging.NullHandler())
+    for name in ("_request", "_get_file_request", "_get_file_concurrent"):
+        once = getattr(getattr(type(file_system), name, None), "__wrapped__", None)
+        if once is not None:
+            setattr(file_system, name, MethodType(once, file_system))
 
 
 class FsspecStore:

@@ -148,3 +148,15 @@ def test_a_missing_package_is_told_with_the_command_that_installs_it(monkeypatch
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(UnsupportedError, match=rf"pip install 'charonia\[{extra}\]'"):
         stores.check_installed(kind)
+
+
+def test_a_store_of_google_that_is_away_is_asked_once_and_nothing_is_printed(monkeypatch, capfd):
+    """Its library waits between tries of its own, by a number of `random`, and prints each error."""
+    pytest.importorskip("gcsfs")
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", "http://127.0.0.1:1")
+    monkeypatch.setattr("gcsfs.retry.random", None)
+    monkeypatch.setattr(stores, "_SETTINGS", {"gs": lambda address, credentials: {"token": "anon"}})
+    store = stores.open_store(parse_cloud_address("gs://bucket/models"), Credentials("test", {}))
+    with pytest.raises(Exception, match="Cannot connect"):
+        store.objects("bucket/models")
+    assert capfd.readouterr() == ("", "")
