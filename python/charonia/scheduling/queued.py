@@ -11,7 +11,7 @@ from charonia.core.request import InferRequest, refuse
 from charonia.scheduling.forming import NOTHING, AttentiveRule, BatchRule, Decision
 from charonia.scheduling.latency_target import LatencyTargetBatching
 from charonia.scheduling.queue import ONE_LEVEL, PriorityLevels, RequestQueue, request_prefix, unloaded, unloading
-from charonia.scheduling.rate_share import Share, share_of
+from charonia.scheduling.rate_share import Share, WaitingShares, share_of
 from charonia.scheduling.timer import Timer
 
 Refused = Callable[[InferRequest, CharoniaError], None]
@@ -63,7 +63,7 @@ class QueuedScheduler:
         self._growing = NOTHING
         self._armed: list[int] = []  # when the timer calls, a heap
         self._dismissed: set[object] = set()
-        self._asking: set[Share] = set()  # of instances that wait for their turn
+        self._asking = WaitingShares()
         self._hastened = False
         self._stopped = False
 
@@ -198,19 +198,19 @@ class QueuedScheduler:
         with self._lock:
             if self._stopped or seat in self._dismissed:
                 self._dismissed.discard(seat)
-                if share is not None:
-                    self._asking.discard(share)
+                self._asking.drop(share)
                 return None
             rejected = self._queue.expire(now_ns)
             decision = self._released(now_ns)
-            if share is not None and not self._has_turn(share, decision):
+            if share is not None and not self._asking.has_turn(share, bool(decision.batch)):
                 decision = AWAITS_TURN  # what it would have taken grows meanwhile; another instance may have its turn
                 more = self._claim_idle_for_rest()
             elif decision.batch:
                 self._take(decision.batch, now_ns)
                 more = self._queue.count > 0 and self._idle > self._rung
                 self._rung += more
-                self._nudge()
+                if share is not None:  # else no instance here has any
+                    self._nudge()
             else:
                 self._growing = decision
                 self._idle += 1
@@ -220,21 +220,10 @@ class QueuedScheduler:
             self._bell.ring()
         return decision
 
-    def _has_turn(self, share: Share, decision: Decision) -> bool:
-        """Whether the limiter has nothing against the decision. Its instance is done with what it executed."""
-        if not decision.batch:
-            share.free()
-        elif not share.ask():
-            self._asking.add(share)
-            return False
-        self._asking.discard(share)
-        return True
-
     def _nudge(self) -> None:
         """Those that wait for their turn need none any more, once nothing waits here."""
-        if self._asking and not self._queue.count:
-            for share in self._asking:
-                share.nudge()
+        if not self._queue.count:
+            self._asking.nudge()
 
     def _take(self, batch: Sequence[InferRequest], now_ns: int) -> None:
         self._queue.take(batch)
@@ -293,8 +282,7 @@ class QueuedScheduler:
         with self._lock:
             asleep = self._idle - self._rung
             self._rung = self._idle
-            for share in self._asking:
-                share.nudge()
+            self._asking.nudge()
         if asleep > 0:
             self._bell.ring(asleep)
 

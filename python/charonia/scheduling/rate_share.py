@@ -144,6 +144,36 @@ class Share:
         self.group.limiter.leave(self)
 
 
+class WaitingShares:
+    """Those of one scheduler's instances that wait for their turn. Under the scheduler's lock."""
+
+    __slots__ = ("_shares",)
+
+    def __init__(self) -> None:
+        self._shares: set[Share] = set()
+
+    def has_turn(self, share: Share, has_work: bool) -> bool:
+        """Whether the limiter has nothing against what is decided for this instance: some work, or to be idle. It is
+        done with what it executed."""
+        if not has_work:
+            share.free()
+        elif not share.ask():
+            self._shares.add(share)
+            return False
+        self._shares.discard(share)
+        return True
+
+    def drop(self, share: Share | None) -> None:
+        """Its instance ends."""
+        if share is not None:
+            self._shares.discard(share)
+
+    def nudge(self) -> None:
+        """Have them look again: what they were to execute may be gone."""
+        for share in self._shares:
+            share.nudge()
+
+
 def share_of(seat: object) -> Share | None:
     """Of an instance, as schedulers know it; None where nothing is limited."""
     share: Share | None = getattr(seat, "share", None)

@@ -15,7 +15,7 @@ from charonia.core.request import InferRequest, not_iterative, refuse
 from charonia.scheduling.forming import NOTHING, Decision
 from charonia.scheduling.queue import unloading
 from charonia.scheduling.queued import AWAITS_TURN, END_OF_TIME_NS, Refused
-from charonia.scheduling.rate_share import Share, share_of
+from charonia.scheduling.rate_share import WaitingShares, share_of
 from charonia.scheduling.sequence_gate import StartGate
 from charonia.scheduling.sequence_lane import NewLane
 from charonia.scheduling.sequence_line import LiveSequence
@@ -58,7 +58,7 @@ class SequenceScheduler:
         self._lock = threading.Lock()
         self._table = SequenceTable(self, plan)
         self._numbers = count()
-        self._asking: set[Share] = set()  # of instances that wait for their turn
+        self._asking = WaitingShares()
         self._armed_ns: int | None = None  # when the timer calls next
         self._stopped = False
 
@@ -118,28 +118,17 @@ class SequenceScheduler:
         lane = lanes.get(seat)
         if lane is None or self._stopped or (lane.is_leaving and lane.is_empty):
             lanes.pop(seat, None)
-            if share is not None:
-                self._asking.discard(share)
+            self._asking.drop(share)
             return None
         if self._gate.holds(lane, lanes.values(), self._table.backlog):
             return NOTHING
         decision = lane.decide(END_OF_TIME_NS if self._table.is_hastened else self._clock.now_ns())
-        if share is not None and not self._has_turn(share, decision):
+        if share is not None and not self._asking.has_turn(share, bool(decision.batch)):
             return AWAITS_TURN
         if decision.batch:
             decision.batch = lane.hand_out(decision.batch)
             self._table.pending -= sum(not request.is_padding for request in decision.batch)
         return decision
-
-    def _has_turn(self, share: Share, decision: Decision) -> bool:
-        """Whether the limiter has nothing against the decision. Its instance is done with what it executed."""
-        if not decision.batch:
-            share.free()
-        elif not share.ask():
-            self._asking.add(share)
-            return False
-        self._asking.discard(share)
-        return True
 
     def _seconds_until(self, wake_ns: int | None) -> float | None:
         return None if wake_ns is None else max(0.0, (wake_ns - self._clock.now_ns()) / 1e9)
@@ -234,8 +223,7 @@ class SequenceScheduler:
             return
         with self._lock:
             refused, ended = self._table.news()
-            for share in self._asking:  # what they were to execute may be among that
-                share.nudge()
+            self._asking.nudge()
         for request, error in refused:
             if not request.settled:
                 self._on_refused(request, error)
