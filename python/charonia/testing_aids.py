@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from charonia.core.errors import InvalidArgumentError
+from charonia.core.text import whole_number
 from charonia.scheduling.build import NO_AIDS, SchedulingAids
 
 
@@ -40,7 +41,8 @@ class TestingAids:
 
 
 def _whole_number(environment: Mapping[str, str], name: str) -> int:
-    value = environment.get(name, "") or "0"
-    if not value.isdigit():
-        raise InvalidArgumentError(f"environment variable {name} must be a whole number, got '{value}'")
-    return int(value)
+    text = environment.get(name, "") or "0"
+    value = whole_number(text)
+    if value is None or value < 0:
+        raise InvalidArgumentError(f"environment variable {name} must be a whole number, got '{text}'")
+    return value

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from charonia.core.errors import InvalidArgumentError, UnsupportedError
+from charonia.core.text import whole_number
 
 BYTE_SIZE = "response-cache-byte-size"
 """The setting of the local cache under which the deprecated flag's value is carried."""
@@ -162,8 +163,8 @@ def _refuse_unknown(cache: str, settings: Mapping[str, str], known: tuple[str, .
 
 
 def _number(what: str, value: str, least: int, most: int) -> int:
-    number = int(value) if value.isascii() and value.isdigit() and len(value) < 20 else -1
-    if not least <= number <= most:
+    number = whole_number(value)
+    if number is None or not least <= number <= most:
         raise InvalidArgumentError(f"{what} must be a whole number from {least} to {most}, got '{value}'")
     return number
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from charonia.cache.settings import BYTE_SIZE
 from charonia.core.errors import InvalidArgumentError
+from charonia.core.text import named_setting, whole_number
 
 Convert = Callable[[str], Any]
 
@@ -23,10 +24,10 @@ def boolean(text: str) -> bool:
 
 
 def integer(text: str) -> int:
-    try:
-        return int(text.replace("_", "?"))  # Python alone takes 8_000 for a number
-    except ValueError:
-        raise InvalidArgumentError(f"expected a whole number, got '{text}'") from None
+    value = whole_number(text)
+    if value is None:
+        raise InvalidArgumentError(f"expected a whole number, got '{text}'")
+    return value
 
 
 def integer_of_at_least_0(text: str) -> int:
@@ -73,15 +74,11 @@ def name(value: str) -> str:
 
 
 def setting(value: str) -> tuple[str, str, str]:
-    """`<name>,<setting>=<value>`, or `<setting>=<value>` with the name "".
-
-    The name ends at the first comma; a comma after the first `=` belongs to the value.
-    """
-    head, equals, worth = value.partition("=")
-    name, comma, key = head.partition(",") if "," in head else ("", "", head)
-    if not equals or not key or not worth or (comma and not name):
+    """`<name>,<setting>=<value>`, or `<setting>=<value>` with the name ""."""
+    found = named_setting(value)
+    if found is None:
         raise InvalidArgumentError(f"expected <name>,<setting>=<value> or <setting>=<value>, got '{value}'")
-    return name, key, worth
+    return found
 
 
 def cache_size(value: str) -> tuple[str, str, str]:
@@ -91,11 +88,10 @@ def cache_size(value: str) -> tuple[str, str, str]:
 
 def policy_setting(value: str) -> tuple[str, str, str]:
     """`<policy>,<setting>=<value>`."""
-    name, comma, _ = value.partition("=")[0].partition(",")
-    if not (name and comma):
+    found = named_setting(value)
+    if found is None or not found[0]:
         raise InvalidArgumentError(f"expected <policy>,<setting>=<value>, got '{value}'")
-    name, key, worth = setting(value)
-    return name, key, worth
+    return found
 
 
 def unlike(given: list[str]) -> tuple[str, ...]:

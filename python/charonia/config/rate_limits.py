@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from charonia.core.errors import InvalidArgumentError
+from charonia.core.text import whole_number
 
 if TYPE_CHECKING:
     from charonia.config.schema import ModelInstanceGroup
@@ -81,11 +82,8 @@ def _resource(text: str) -> tuple[str, int, int]:
 
 
 def _number(text: str, what: str, number: str, least: int) -> int:
-    try:
-        value = int(number.replace("_", "?"))  # Python alone takes 8_000 for a number
-    except ValueError:
-        value = least - 1
-    if not least <= value <= _MOST:
+    value = whole_number(number)
+    if value is None or not least <= value <= _MOST:
         raise InvalidArgumentError(
             f"--rate-limit-resource={text}: the {what} must be a whole number from {least} to {_MOST}, got '{number}'"
         )

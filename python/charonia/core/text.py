@@ -1,4 +1,4 @@
-"""Text of others in messages."""
+"""Text of others: in messages, and in settings."""
 
 import unicodedata
 
@@ -18,6 +18,24 @@ def clipped(text: str) -> str:
         return text
     half = _CLIPPED_CHARACTERS // 2
     return f"{text[:half]} … {text[-half:]}"
+
+
+def whole_number(text: str) -> int | None:
+    """The number that a setting says; None for what is none, also for 8_000, which Python alone takes for one."""
+    try:
+        return int(text.replace("_", "?"))
+    except ValueError:
+        return None
+
+
+def named_setting(text: str) -> tuple[str, str, str] | None:
+    """(name, setting, value) of `<name>,<setting>=<value>`; the name is "" in `<setting>=<value>`. Else None.
+
+    The name ends at the first comma; a comma after the first `=` belongs to the value.
+    """
+    head, _, value = text.partition("=")
+    name, comma, key = head.partition(",") if "," in head else ("", "", head)
+    return (name, key, value) if key and value and (name or not comma) else None
 
 
 def in_one_line(text: str) -> str:

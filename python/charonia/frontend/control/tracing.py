@@ -9,7 +9,7 @@ from typing import Any
 from charonia.config import service_schema as schema
 from charonia.control.tracing import TraceRequest
 from charonia.core.errors import InvalidArgumentError
-from charonia.core.text import shown
+from charonia.core.text import shown, whole_number
 from charonia.frontend.control.body import kind_of, parse_object
 from charonia.observe.traces.config import MAX_COUNT, TraceConfig
 from charonia.observe.traces.setting import Level, Mode, TraceValues
@@ -109,10 +109,9 @@ def _level(names: Sequence[str]) -> Level:
 
 def _number(name: str, text: str) -> int:
     least = -1 if name == "trace_count" else 0
-    try:
-        value = int(text.replace("_", "?"))
-    except ValueError:
-        raise InvalidArgumentError(f"Unable to parse '{name}', got: {shown(text)}; expected a whole number") from None
+    value = whole_number(text)
+    if value is None:
+        raise InvalidArgumentError(f"Unable to parse '{name}', got: {shown(text)}; expected a whole number")
     if not least <= value <= MAX_COUNT:
         raise InvalidArgumentError(
             f"Unable to parse '{name}', value is out of range [ {least}, {MAX_COUNT} ], got: {shown(text)}"

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from charonia.core.errors import InvalidArgumentError
+from charonia.core.text import named_setting, whole_number
 from charonia.observe.traces.setting import Level, Mode, TraceValues
 
 MAX_RATE = 2**31 - 1
@@ -128,13 +129,13 @@ def without_secret(url: str) -> str:
 
 def _split(text: str) -> tuple[Mode | None, str, str]:
     """(the mode that it is of, None for all; key; value)."""
-    head, equals, value = text.partition("=")
-    name, comma, key = head.partition(",") if "," in head else ("", "", head)
-    if not (equals and key and value) or (comma and not name):
+    found = named_setting(text)
+    if found is None:
         raise InvalidArgumentError(
             f"--trace-config option format is '<trace mode>,<setting>=<value>' or '<setting>=<value>', got '{text}'"
         )
-    of = _mode(name, "--trace-config") if comma else None
+    name, key, value = found
+    of = _mode(name, "--trace-config") if name else None
     known = _OF_MODE[of] if of is not None else _GLOBAL
     if key not in known:
         whose = f"of mode '{of}'" if of is not None else "for every mode"
@@ -170,10 +171,9 @@ def _joined(levels: Sequence[Level]) -> Level:
 
 def _number(of: Mode | None, key: str, text: str) -> int:
     least = -1 if key == "count" else 0
-    try:
-        value = int(text.replace("_", "?"))
-    except ValueError:
-        raise _bad(of, key, f"expected a whole number, got '{text}'") from None
+    value = whole_number(text)
+    if value is None:
+        raise _bad(of, key, f"expected a whole number, got '{text}'")
     if not least <= value <= MAX_COUNT:
         raise _bad(of, key, f"expected a number from {least} to {MAX_COUNT}, got {text}")
     return value
@@ -199,9 +199,10 @@ def _batching(numbers: Mapping[str, int], environment: Mapping[str, str]) -> Bat
 
 
 def _of_environment(variable: str, text: str) -> int:
-    if not text.isdecimal() or int(text) > MAX_COUNT:
+    value = whole_number(text)
+    if value is None or not 0 <= value <= MAX_COUNT:
         raise InvalidArgumentError(f"Bad option: \"{variable}\": expected a whole number, got '{text}'")
-    return int(text)
+    return value
 
 
 def _bad(of: Mode | None, key: str, why: str) -> InvalidArgumentError:
