@@ -1,4 +1,4 @@
-"""The `charonia` command with its subcommands. Tools of later versions are added here."""
+"""The `charonia` command with its subcommands."""
 
 import sys
 
