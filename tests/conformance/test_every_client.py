@@ -161,21 +161,26 @@ def test_errors_name_model_and_tensor(client):
     assert "'nope'" in refusal(client, "get_inference_statistics", "nope").message()
 
 
-LATER = (
-    ("load_model", ("add_sub",)),
-    ("unload_model", ("add_sub",)),
-    ("get_system_shared_memory_status", ()),
-    ("register_system_shared_memory", ("region", "/key", 64)),
-    ("unregister_system_shared_memory", ()),
-    ("get_cuda_shared_memory_status", ()),
+NOT_ALLOWED = (
+    ("load_model", ("add_sub",), "--model-control-mode=explicit"),
+    ("unload_model", ("add_sub",), "--model-control-mode=explicit"),
+    ("register_system_shared_memory", ("region", "/key", 64), "--allow-client-shm=true"),
+    ("unregister_system_shared_memory", (), "--allow-client-shm=true"),
+    ("unregister_cuda_shared_memory", (), "--allow-client-shm=true"),
 )
 
 
-@pytest.mark.parametrize(("method", "args"), LATER)
-def test_what_is_not_there_yet_says_so(client, method, args):
+@pytest.mark.parametrize(("method", "args", "flag"), NOT_ALLOWED, ids=[method for method, _, _ in NOT_ALLOWED])
+def test_what_is_not_allowed_names_the_flag(client, method, args, flag):
     refused = refusal(client, method, *args)
-    assert refused.status() in ("501", "400", "503", "StatusCode.UNIMPLEMENTED", "StatusCode.UNAVAILABLE")
-    assert len(refused.message()) > 20
+    assert refused.status() in ("501", "503", "StatusCode.UNIMPLEMENTED", "StatusCode.UNAVAILABLE")
+    assert flag in refused.message()
+
+
+@pytest.mark.parametrize("kind", ["system", "cuda"])
+def test_there_are_no_regions(client, kind):
+    told = client.ask(f"get_{kind}_shared_memory_status")
+    assert not (told.get("regions") if client.is_grpc else told)
 
 
 def test_a_reused_input_object(client):

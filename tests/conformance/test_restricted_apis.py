@@ -1,6 +1,7 @@
 """APIs that need a secret: the real clients with and without it."""
 
 import http.client
+from contextlib import nullcontext, suppress
 
 import grpc
 import numpy as np
@@ -121,7 +122,9 @@ def test_a_stream_ends_with_the_refusal(served):
         answers = []
         with grpcclient.InferenceServerClient(f"127.0.0.1:{served.ports['grpc']}") as client:
             client.start_stream(lambda result, error, answers=answers: answers.append((result, error)), headers=headers)
-            client.async_stream_infer("add_sub", inputs(grpcclient))
+            # The refusal does not wait for a request: when it is there first, the client sends none.
+            with suppress(InferenceServerException) if text is not None else nullcontext():
+                client.async_stream_infer("add_sub", inputs(grpcclient))
             client.stop_stream()
         ((_, error),) = answers
         assert (error is None) == (text is None)
