@@ -4,7 +4,8 @@ A store that is away for a moment is no error. One that refuses may have got new
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import count
 from typing import TypeVar
 
 from charonia.core.clock import Clock
@@ -69,40 +70,44 @@ class SteadyStore:
             UnavailableError: it can't be reached, or the server stops.
         """
         started_ns = self._clock.now_ns()
-        waits = list(_WAITS_S)
-        tries = 0
+        waits = iter(_WAITS_S)
         is_new = False
-        while True:
+        for tries in count(1):
             store, credentials = self._current()
-            tries += 1
             try:
                 return work(store)
             except CharoniaError:
                 raise
             except Exception as error:
-                reason = credentials.redacted(_reason(error))
-                if isinstance(error, FileNotFoundError):
-                    raise MissingError(f"{self._who(what, credentials)}: it does not exist: {reason}") from None
-                if _is_refusal(error):
-                    if is_new or not self._renewed(store):
-                        raise InvalidArgumentError(
-                            f"{self._who(what, credentials)}: Unable to create {_CLIENTS[self.address.kind]} client. "
-                            f"Check account credentials. It was refused: {reason}"
-                        ) from None
+                who, reason = self._who(what, credentials), credentials.redacted(_reason(error))
+                if _is_refusal(error) and not is_new and self._renewed(store):
                     is_new = True
                     continue
-                if type(error).__name__ in _WRONG_SETTINGS:
-                    raise InvalidArgumentError(f"{self._who(what, credentials)}: {reason}") from None
-                if not waits or not self._may_try_again(waits.pop(0)):
+                if (known := self._known(error, who, reason)) is not None:
+                    raise known from None
+                if not self._may_try_again(waits):
                     taken_s = (self._clock.now_ns() - started_ns) / 1e9
-                    raise UnavailableError(
-                        f"{self._who(what, credentials)}: tried {tries} times in {taken_s:.1f} s: {reason}"
-                    ) from None
+                    raise UnavailableError(f"{who}: tried {tries} times in {taken_s:.1f} s: {reason}") from None
                 self._log.verbose(f"{self.address.url}: trying again to {what}: {reason}")
+        raise AssertionError("a count has no end")
 
-    def _may_try_again(self, wait_s: float) -> bool:
-        """After a wait; not while the server stops."""
-        return not self._stopping.wait(wait_s)
+    def _known(self, error: Exception, who: str, reason: str) -> CharoniaError | None:
+        """What no further try would change; None for what one may."""
+        if isinstance(error, FileNotFoundError):
+            return MissingError(f"{who}: it does not exist: {reason}")
+        if _is_refusal(error):
+            client = _CLIENTS[self.address.kind]
+            return InvalidArgumentError(
+                f"{who}: Unable to create {client} client. Check account credentials. It was refused: {reason}"
+            )
+        if type(error).__name__ in _WRONG_SETTINGS:
+            return InvalidArgumentError(f"{who}: {reason}")
+        return None
+
+    def _may_try_again(self, waits: Iterator[float]) -> bool:
+        """After the next wait, if there is one more; not while the server stops."""
+        wait_s = next(waits, None)
+        return wait_s is not None and not self._stopping.wait(wait_s)
 
     def _who(self, what: str, credentials: Credentials) -> str:
         return f"can't {what} at {self.address.host} with credentials from {credentials.source}"
