@@ -6,6 +6,8 @@ from pathlib import Path
 
 from charonia.observe.log import ServerLog
 from charonia.options import ServerOptions
+from charonia.repository.polling import RepositoryPolling
+from charonia.repository.source import look_around
 from charonia.server import Server
 from charonia.testing.log import KeptLines
 
@@ -76,3 +78,24 @@ class Served:
 
     def close(self) -> None:
         self.server.stop()
+
+
+def polling_of(server: Server) -> RepositoryPolling:
+    """The server's own, but that nothing is looked at by itself."""
+    parts = server._repositories, server._operations, server.lifecycle, server.log, server._remarks
+    return RepositoryPolling(*parts, threads=2)
+
+
+class Polling:
+    """Looks when the test says so."""
+
+    def __init__(self, served: Served) -> None:
+        self.polling = polling_of(served.server)
+        self.served = served
+        self.polling.begin(look_around(served.server._repositories)[1])
+
+    def look(self, times: int = 2) -> None:
+        for _ in range(times):
+            for each in self.polling.look():
+                each.result(PATIENCE_S)
+        self.served.settle()

@@ -11,8 +11,7 @@ import pytest
 
 from charonia.core.errors import CharoniaError, InvalidArgumentError
 from charonia.core.overrides import NO_OVERRIDES, LoadOverrides
-from charonia.repository.polling import RepositoryPolling
-from tests.unit.repository.served import CONFIG, JSON, PATIENCE_S, Repository, Served
+from tests.unit.repository.served import CONFIG, JSON, PATIENCE_S, Repository, Served, polling_of
 from tests.unit.repository.test_ensembles import ensemble
 
 # Notes every stage in a file; does in it what the parameter of the stage's name says.
@@ -326,9 +325,7 @@ def test_polling_runs_them_for_what_has_changed(noted, serve):
     noted.repository.add("a", 1, more=noted.wanting())
     served = serve(mode="poll")
     server = served.server
-    polling = RepositoryPolling(
-        server._repositories, server._operations, server.lifecycle, server.log, server._remarks, 1
-    )
+    polling = polling_of(server)
     polling.begin({})
     assert noted.told() == WHOLE_LIFE[:2]
     for _ in range(2):

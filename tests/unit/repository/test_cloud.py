@@ -9,14 +9,12 @@ from charonia.core.overrides import LoadOverrides
 from charonia.options import ServerOptions
 from charonia.repository import all_repositories
 from charonia.repository.all_repositories import AllRepositories, CloudParts
-from charonia.repository.polling import RepositoryPolling
 from charonia.repository.remote.retries import SteadyStore
-from charonia.repository.source import look_around
 from charonia.testing.clock import ManualClock
 from charonia.testing.log import kept_log
 from charonia.tools.check.run import check
 from tests.unit.repository.remote.fake_store import FakeStore
-from tests.unit.repository.served import CONFIG, JSON, PATIENCE_S, Repository, Served
+from tests.unit.repository.served import CONFIG, JSON, Polling, Repository, Served
 
 URL = "s3://host:9000/bucket/models"
 AWAY = ConnectionError("Could not connect to the endpoint")
@@ -92,24 +90,6 @@ def local(tmp_path):
         )
 
     return files
-
-
-class Polling:
-    """Looks when the test says so."""
-
-    def __init__(self, served):
-        server = served.server
-        self.polling = RepositoryPolling(
-            server._repositories, server._operations, server.lifecycle, server.log, server._remarks, threads=2
-        )
-        self.served = served
-        self.polling.begin(look_around(server._repositories)[1])
-
-    def look(self, times=2):
-        for _ in range(times):
-            for each in self.polling.look():
-                each.result(PATIENCE_S)
-        self.served.settle()
 
 
 def test_only_the_versions_that_are_served_are_downloaded_and_removed_when_unloaded(bucket, serve, local):

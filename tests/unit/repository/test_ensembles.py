@@ -8,8 +8,7 @@ import pytest
 from charonia.core.errors import InvalidArgumentError, NotFoundError, UnavailableError
 from charonia.core.overrides import NO_OVERRIDES
 from charonia.core.tensor import HostBuffer, Tensor
-from charonia.repository.polling import RepositoryPolling
-from tests.unit.repository.served import Repository, Served
+from tests.unit.repository.served import Repository, Served, polling_of
 
 PATIENCE_S = 20.0
 STEP = """step {
@@ -298,9 +297,7 @@ def test_a_failed_reload_of_a_step_leaves_the_ensemble_serving(serve, repository
 def test_polling_takes_ensembles_along_with_their_steps(repository, serve):
     served = serve("poll")
     server = served.server
-    polling = RepositoryPolling(
-        server._repositories, server._operations, server.lifecycle, server.log, server._remarks, threads=2
-    )
+    polling = polling_of(server)
     polling.look()
 
     def look():

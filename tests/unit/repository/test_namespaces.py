@@ -11,11 +11,9 @@ from charonia.core.overrides import NO_OVERRIDES, LoadOverrides
 from charonia.core.tensor import HostBuffer, Tensor
 from charonia.options import ServerOptions
 from charonia.repository.namespaces import resolved
-from charonia.repository.polling import RepositoryPolling
 from charonia.repository.readiness import readiness_table
-from charonia.repository.source import look_around
 from charonia.tools.check.run import check
-from tests.unit.repository.served import JSON, PATIENCE_S, Repository, Served
+from tests.unit.repository.served import JSON, PATIENCE_S, Polling, Repository, Served
 from tests.unit.repository.test_ensembles import add_ensemble
 
 
@@ -63,22 +61,6 @@ def step_of(served, ensemble):
 def answer(served, name):
     tensor = Tensor("INPUT0", "FP32", (1, 1), HostBuffer(np.ones(1, np.float32), 4, owned=True))
     return served.server.client.submit(name, [tensor]).result(PATIENCE_S)
-
-
-class Polling:
-    def __init__(self, served):
-        server = served.server
-        self.polling = RepositoryPolling(
-            server._repositories, server._operations, server.lifecycle, server.log, server._remarks, threads=2
-        )
-        self.served = served
-        self.polling.begin(look_around(server._repositories)[1])
-
-    def look(self):
-        for _ in range(2):
-            for each in self.polling.look():
-                each.result(PATIENCE_S)
-            self.served.settle()
 
 
 def test_a_step_means_the_model_of_its_own_namespace_or_the_only_one_of_its_name():

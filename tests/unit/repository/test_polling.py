@@ -2,9 +2,9 @@
 
 import pytest
 
-from charonia.repository.polling import Poller, RepositoryPolling
+from charonia.repository.polling import Poller
 from charonia.repository.source import look_around
-from tests.unit.repository.served import PATIENCE_S, Repository, Served
+from tests.unit.repository.served import PATIENCE_S, Repository, Served, polling_of
 
 BROKEN = "no_such_field: 1"
 
@@ -16,9 +16,7 @@ class Polled(Served):
         super().__init__(*repositories, mode="poll")
         server = self.server
         repositories = server._repositories
-        self.polling = RepositoryPolling(
-            repositories, server._operations, server.lifecycle, server.log, server._remarks, threads=2
-        )
+        self.polling = polling_of(server)
         self.polling.begin(look_around(repositories)[1])
 
     def look(self) -> int:
