@@ -98,7 +98,8 @@ class Regions:
         self, model, inputs, *, version="", outputs=(), parameters=None, id="", timeout_us=0, priority=0, **sequence
     ):
         arrays = {name: np.asarray(array) for name, array in inputs.items()}
-        names = list(outputs) or self._outputs_of(model, version)
+        known = list(outputs) or self._outputs_of(model, version)
+        names = known or []
         starts = list(itertools.accumulate((nbytes_of(array) + ODD for array in arrays.values()), initial=ODD))
         segment = Segment(self._client, starts[-1] + len(names) * (OUTPUT_BYTES + ODD) + 1, offset=ODD)
         try:
@@ -119,11 +120,24 @@ class Regions:
                 parameters=parameters,
                 **sequence,
             )
-            return self._found(result, segment, places)
+            if known is not None:
+                return self._found(result, segment, places)
         except InferenceServerException as error:
             raise RefusedError(self._code(error), error.message()) from error
         finally:
             segment.close()
+        # The model came between the question for its outputs and the request: now it can be asked for them.
+        return self.infer(
+            model,
+            inputs,
+            version=version,
+            outputs=outputs,
+            id=id,
+            parameters=parameters,
+            timeout_us=timeout_us,
+            priority=priority,
+            **sequence,
+        )
 
     def _placed(self, segment, name, array, start):
         segment.put(array, start)
@@ -150,7 +164,7 @@ class HttpRegions(Regions, Http):
         try:
             return [each["name"] for each in self._client.get_model_metadata(model, version)["outputs"]]
         except InferenceServerException:
-            return []
+            return None
 
     def _found(self, result, segment, places):
         response = result.get_response()
@@ -175,7 +189,7 @@ class GrpcRegions(Regions, Grpc):
         try:
             return [each.name for each in self._client.get_model_metadata(model, version).outputs]
         except InferenceServerException:
-            return []
+            return None
 
     def _found(self, result, segment, places):
         response = result.get_response()

@@ -1,14 +1,13 @@
 """Models that answer a request with any number of responses, through every door for them, in both forms."""
 
 import os
-import select
 
 import numpy as np
 import pytest
 
 from tests.every_door.doors import RefusedError
 from tests.every_door.stream_doors import STREAM_DOORS
-from tests.models.gated import PATIENCE_S
+from tests.models.gated import readable
 from tests.models.repository import write_config, write_python_model
 
 FORMS = ("isolated", "inline")
@@ -223,7 +222,7 @@ def pipe(tmp_path):
     end = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
 
     def read():
-        assert select.select([end], [], [], PATIENCE_S)[0], "nothing came"
+        assert readable(end), "nothing came"
         return os.read(end, 100).decode()
 
     yield path, read
