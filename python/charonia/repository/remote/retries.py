@@ -4,7 +4,7 @@ A store that is away for a moment is no error. One that refuses may have got new
 """
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import count
 from typing import TypeVar
 
@@ -85,7 +85,7 @@ class SteadyStore:
                     continue
                 if (known := self._known(error, who, reason)) is not None:
                     raise known from None
-                if not self._may_try_again(waits):
+                if (wait_s := next(waits, None)) is None or not self._may_try_again(wait_s):
                     taken_s = (self._clock.now_ns() - started_ns) / 1e9
                     raise UnavailableError(f"{who}: tried {tries} times in {taken_s:.1f} s: {reason}") from None
                 self._log.verbose(f"{self.address.url}: trying again to {what}: {reason}")
@@ -104,10 +104,9 @@ class SteadyStore:
             return InvalidArgumentError(f"{who}: {reason}")
         return None
 
-    def _may_try_again(self, waits: Iterator[float]) -> bool:
-        """After the next wait, if there is one more; not while the server stops."""
-        wait_s = next(waits, None)
-        return wait_s is not None and not self._stopping.wait(wait_s)
+    def _may_try_again(self, wait_s: float) -> bool:
+        """After a wait; not while the server stops."""
+        return not self._stopping.wait(wait_s)
 
     def _who(self, what: str, credentials: Credentials) -> str:
         return f"can't {what} at {self.address.host} with credentials from {credentials.source}"
