@@ -9,7 +9,6 @@ from charonia.core.errors import InvalidArgumentError
 from charonia.core.text import named_setting, whole_number
 from charonia.observe.traces.setting import Level, Mode, TraceValues
 
-MAX_RATE = 2**31 - 1
 MAX_COUNT = 2**31 - 1
 
 _LEVELS = {
