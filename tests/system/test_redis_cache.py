@@ -190,7 +190,7 @@ def test_passwords(tmp_path, monkeypatch):
     try:
         with serving(folder, locked, password="redis123!") as server:
             asked_until_kept(server)
-        with pytest.raises(UnavailableError, match="failed to connect to Redis .*WRONGPASS"):
+        with pytest.raises(UnavailableError, match=r"failed to connect to Redis .*WRONGPASS"):
             serving(folder, locked, password="wrong").start()
         with pytest.raises(UnavailableError, match="NOAUTH Authentication required"):
             serving(folder, locked).start()
