@@ -1,6 +1,7 @@
 """W3: a text encoder over HTTP, and the statistics as newcomers read them."""
 
 import re
+import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ from onnx import helper
 
 from tests.models import onnx_models
 
-PAGE = Path(__file__).parents[2] / "docs" / "for-triton-users.md"
+PAGE = Path(__file__).parents[2] / "docs" / "from-triton.md"
 
 
 def encoder():
@@ -58,10 +59,20 @@ def test_as_told(client):
     assert durations["compute_infer"]["count"] == 2
 
 
+def python_blocks():
+    return [textwrap.dedent(block) for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)]
+
+
+def test_a_server_compared_with_itself_shows_no_difference(client, capsys):
+    (code,) = (block for block in python_blocks() if "unified_diff" in block)
+    port = client._parsed_url.port
+    exec(compile(re.sub(r"localhost:\d+", f"localhost:{port}", code), str(PAGE), "exec"), {"__name__": "compare"})
+    assert capsys.readouterr().out == "bert_onnx\n"
+
+
 def test_the_page_for_newcomers_shows_expressions_that_work(client):
     ask(client)
-    code = "\n".join(re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL))
-    assert "compute_infer" in code
+    (code,) = (block for block in python_blocks() if "compute_infer" in block)
     printed = []
     exec(
         compile(code, str(PAGE), "exec"),
