@@ -72,7 +72,7 @@ def test_numbers_come_by_themselves(page, repository):
         expect(page.locator("#health")).to_have_text("ready")
 
 
-@pytest.mark.parametrize("width", [360, 620, 900, 1280])
+@pytest.mark.parametrize("width", [360, 620, 800, 1150, 1200])
 def test_numbers_of_every_length_have_room(page, repository, width):
     """The longest texts that are shown neither reach into the next column nor make the page wider than the window."""
     longest = {
