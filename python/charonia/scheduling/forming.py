@@ -10,6 +10,9 @@ from typing import Protocol, runtime_checkable
 
 from charonia.core.request import InferRequest
 
+# Later than any request may wait for others: their delay has 64 bits, in microseconds.
+END_OF_TIME_NS = 2**80
+
 
 @dataclass(slots=True)
 class Decision:

@@ -11,7 +11,7 @@ from charonia.core.request import InferRequest
 from charonia.scheduling.ceiling import Ceiling
 from charonia.scheduling.delay_plan import DelayPlan, LatencyTarget, plan_delay
 from charonia.scheduling.execution_times import ExecutionTimes
-from charonia.scheduling.forming import AttentiveRule, Decision, DynamicBatching, WaitingLine
+from charonia.scheduling.forming import END_OF_TIME_NS, AttentiveRule, Decision, DynamicBatching, WaitingLine
 from charonia.scheduling.replay import Executed, Setting, quantile_of, replay
 
 # What is replayed: 512 requests with one delay take about a third of a millisecond, and a plan tries 14 of them.
@@ -30,7 +30,6 @@ _RISE_SHARE = 0.5
 _AGREEING = 3
 # Older requests tell nothing about now.
 _STALE_NS = 30_000_000_000
-_END_OF_TIME_NS = 2**80
 
 
 class Regime(Enum):
@@ -103,7 +102,7 @@ class LatencyTargetBatching:
                 return growing
             enough = self._ceiling.rows - self._executing
         if waiting >= enough:
-            return self._forming.decide(queue, _END_OF_TIME_NS)
+            return self._forming.decide(queue, END_OF_TIME_NS)
         growing.wake_rows = min(growing.wake_rows, enough)
         return growing
 

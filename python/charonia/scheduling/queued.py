@@ -8,16 +8,13 @@ from charonia.core.clock import Clock
 from charonia.core.errors import CancelledError, CharoniaError, QueueTimeoutError
 from charonia.core.protocols import Bell, Submitter
 from charonia.core.request import InferRequest, refuse
-from charonia.scheduling.forming import NOTHING, AttentiveRule, BatchRule, Decision
+from charonia.scheduling.forming import END_OF_TIME_NS, NOTHING, AttentiveRule, BatchRule, Decision
 from charonia.scheduling.latency_target import LatencyTargetBatching
 from charonia.scheduling.queue import ONE_LEVEL, PriorityLevels, RequestQueue, request_prefix, unloaded, unloading
 from charonia.scheduling.rate_share import Share, WaitingShares, share_of
 from charonia.scheduling.timer import Timer
 
 Refused = Callable[[InferRequest, CharoniaError], None]
-
-# Later than any request may wait for others: their delay has 64 bits, in microseconds.
-END_OF_TIME_NS = 2**80
 
 AWAITS_TURN = Decision()
 """There is a batch for the instance, but the rate limiter has others execute first."""

@@ -12,9 +12,9 @@ from itertools import count
 from charonia.core.clock import Clock
 from charonia.core.protocols import Bell
 from charonia.core.request import InferRequest, not_iterative, refuse
-from charonia.scheduling.forming import NOTHING, Decision
+from charonia.scheduling.forming import END_OF_TIME_NS, NOTHING, Decision
 from charonia.scheduling.queue import unloading
-from charonia.scheduling.queued import AWAITS_TURN, END_OF_TIME_NS, Refused
+from charonia.scheduling.queued import AWAITS_TURN, Refused
 from charonia.scheduling.rate_share import WaitingShares, share_of
 from charonia.scheduling.sequence_gate import StartGate
 from charonia.scheduling.sequence_lane import NewLane
