@@ -164,6 +164,7 @@ def test_an_unambiguous_beginning_is_enough() -> None:
         (["--model-repository="], "--model-repository must be specified"),
         ([REPOSITORY, "--backend-config=python"], "expected <name>,<setting>=<value>"),
         ([REPOSITORY, "--backend-config=,a=b"], "expected <name>,<setting>=<value>"),
+        ([REPOSITORY, "--host-policy=cpu"], "expected <policy>,<setting>=<value>, got 'cpu'"),
         ([REPOSITORY, "--log-format=xml"], "default, ISO8601, json"),
         ([REPOSITORY, "extra"], "unexpected argument 'extra'"),
         ([REPOSITORY, "--", "extra"], "unexpected argument '--'"),
