@@ -79,8 +79,7 @@ def test_a_call_says_what_the_request_says(server: WireServer) -> None:
     assert ("x-header", "value") in call.headers
     ((input_name, datatype, shape, tensor),) = inputs
     assert (input_name, datatype, shape) == ("X", "FP32", (1, 2))
-    assert (tensor.name, tensor.datatype, tensor.shape, tensor.nbytes) == ("X", "FP32", (1, 2), 8)
-    assert (tensor.device, tensor.owned, tensor.parameters) == ("cpu", True, None)
+    assert (tensor.nbytes, tensor.device, tensor.owned, tensor.parameters) == (8, "cpu", True, None)
     assert tensor.host() is tensor
     view = memoryview(tensor)
     assert (view.readonly, view.format, view.ndim) == (True, "B", 1)

@@ -164,21 +164,6 @@ impl InputTensor {
 #[pymethods]
 impl InputTensor {
     #[getter]
-    fn name<'py>(&self, py: Python<'py>) -> Bound<'py, PyString> {
-        pooled(py, &self.input().name)
-    }
-
-    #[getter]
-    fn datatype<'py>(&self, py: Python<'py>) -> Bound<'py, PyString> {
-        datatype(py, self.input().datatype)
-    }
-
-    #[getter]
-    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        PyTuple::new(py, &self.input().shape)
-    }
-
-    #[getter]
     fn nbytes(&self) -> usize {
         self.bytes().len()
     }

@@ -205,6 +205,10 @@ pub struct Incoming {
 }
 
 impl Incoming {
+    pub fn new(body: hyper::body::Incoming, entry: Option<&Box<Entry>>) -> Self {
+        Self { body, seen: entry.map(|entry| Arc::clone(&entry.seen)) }
+    }
+
     pub fn seen(&self) -> Option<Arc<Seen>> {
         self.seen.clone()
     }
@@ -235,19 +239,13 @@ impl Body for Incoming {
     }
 }
 
-/// A request as the handlers take it, and its entry where there is a log.
-pub fn begin(
-    log: Option<&Arc<AccessLog>>,
+/// The entry of a request that has begun. Boxed: most servers have no log, and carry a pointer with each request.
+pub fn begin<B>(
+    log: &Arc<AccessLog>,
     listener: Listener,
     client: Option<SocketAddr>,
-    request: Request<hyper::body::Incoming>,
-) -> (Option<Entry>, Request<Incoming>) {
-    let entry = log.map(|log| entry(log, listener, client, &request));
-    let seen = entry.as_ref().map(|entry| Arc::clone(&entry.seen));
-    (entry, request.map(|body| Incoming { body, seen }))
-}
-
-fn entry<B>(log: &Arc<AccessLog>, listener: Listener, client: Option<SocketAddr>, request: &Request<B>) -> Entry {
+    request: &Request<B>,
+) -> Box<Entry> {
     let path = request.uri().path();
     let record = Record {
         begun: SystemTime::now(),
@@ -263,7 +261,7 @@ fn entry<B>(log: &Arc<AccessLog>, listener: Listener, client: Option<SocketAddr>
         model: cut(&model_of(path)),
         request_id: String::new(),
     };
-    Entry { log: Arc::clone(log), begun: Instant::now(), seen: Arc::default(), record: Some(record) }
+    Box::new(Entry { log: Arc::clone(log), begun: Instant::now(), seen: Arc::default(), record: Some(record) })
 }
 
 /// The model that a path of the protocol names, "" for none.
@@ -285,9 +283,9 @@ fn cut(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn entry_of(log: &Arc<AccessLog>, path: &str) -> Entry {
+    fn entry_of(log: &Arc<AccessLog>, path: &str) -> Box<Entry> {
         let request = Request::builder().method("POST").uri(path).body(()).unwrap();
-        entry(log, Listener::Http, None, &request)
+        begin(log, Listener::Http, None, &request)
     }
 
     #[test]

@@ -48,7 +48,9 @@ pub type Answering = Pin<Box<dyn Future<Output = Result<Answer, Infallible>> + S
 
 /// Never fails: what goes wrong is an answer, a panic too.
 pub fn answer(front: Arc<Front>, link: Arc<Link>, request: Request<hyper::body::Incoming>) -> Answering {
-    let (entry, request) = access::begin(front.wire.access.as_ref(), Listener::Grpc, link.client, request);
+    let log = front.wire.access.as_ref();
+    let entry = log.map(|log| access::begin(log, Listener::Grpc, link.client, &request));
+    let request = request.map(|body| Incoming::new(body, entry.as_ref()));
     let answering = begin(front, link, request);
     match entry {
         None => answering,
@@ -57,10 +59,10 @@ pub fn answer(front: Arc<Front>, link: Arc<Link>, request: Request<hyper::body::
 }
 
 /// What goes out is recorded as it goes.
-async fn recorded(answering: Answering, mut entry: Entry) -> Result<Answer, Infallible> {
+async fn recorded(answering: Answering, mut entry: Box<Entry>) -> Result<Answer, Infallible> {
     let answer = answering.await?;
     entry.answers(answer.status(), answer.headers());
-    Ok(answer::watched(answer, Some(Witness::Access(Box::new(entry)))))
+    Ok(answer::watched(answer, Some(Witness::Access(entry))))
 }
 
 fn begin(front: Arc<Front>, link: Arc<Link>, request: Request<Incoming>) -> Answering {

@@ -76,19 +76,22 @@ pub fn serve(
         request.extensions_mut().insert(head);
     }
     async move {
-        let (entry, request) =
-            access::begin(connection.wire.access.as_ref(), connection.listener, connection.client, request);
+        let log = connection.wire.access.as_ref();
+        let entry = log.map(|log| access::begin(log, connection.listener, connection.client, &request));
+        let request = request.map(|body| Incoming::new(body, entry.as_ref()));
         let answer = answer(&connection, request).await;
         drop(unanswered);
-        Ok(recorded(answer, entry))
+        Ok(match entry {
+            None => answer,
+            Some(entry) => recorded(answer, entry),
+        })
     }
 }
 
 /// What goes out is recorded as it goes.
-fn recorded(answer: Answer, entry: Option<Entry>) -> Answer {
-    let Some(mut entry) = entry else { return answer };
+fn recorded(answer: Answer, mut entry: Box<Entry>) -> Answer {
     entry.answers(answer.status(), answer.headers());
-    answer::watched(answer, Some(Witness::Access(Box::new(entry))))
+    answer::watched(answer, Some(Witness::Access(entry)))
 }
 
 async fn answer(connection: &Connection, request: Request<Incoming>) -> Answer {
@@ -112,6 +115,7 @@ async fn answer(connection: &Connection, request: Request<Incoming>) -> Answer {
     answer
 }
 
+/// What takes long is boxed: a future is moved about by whoever makes and keeps it, with the room for all that it may do.
 async fn dispatch(connection: &Connection, request: Request<Incoming>) -> Answer {
     let (mut head, body) = request.into_parts();
     if let Some(refusal) = too_long_a_head(&head, connection.wire.options.max_header_bytes) {
@@ -124,7 +128,7 @@ async fn dispatch(connection: &Connection, request: Request<Incoming>) -> Answer
         listener = Listener::Http;
     }
     if listener == Listener::Metrics {
-        return control::control(connection, listener, head, body).await;
+        return Box::pin(control::control(connection, listener, head, body)).await;
     }
     let redirect = match listener {
         Listener::Gateway(gateway) => gateway.redirect(&head.headers),
@@ -135,23 +139,23 @@ async fn dispatch(connection: &Connection, request: Request<Incoming>) -> Answer
         // Clients match on this phrase.
         let message = format!("This API is restricted, expecting header '{header}'");
         let refusal = answer::error_with(StatusCode::FORBIDDEN, &message);
-        return body::refuse(&connection.wire, &head.headers, body, refusal).await;
+        return Box::pin(body::refuse(&connection.wire, &head.headers, body, refusal)).await;
     }
     if listener != Listener::Http {
-        return control::control(connection, listener, head, body).await;
+        return Box::pin(control::control(connection, listener, head, body)).await;
     }
     let table = &connection.wire.table;
     match route(head.uri.path()) {
         Route::Infer(target) if head.method == Method::POST => {
-            infer::infer(connection, target, head, body, gated).await
+            Box::pin(infer::infer(connection, target, head, body, gated)).await
         }
         Route::Infer(_) => answer::not_allowed("POST"),
-        Route::Control => control::control(connection, listener, head, body).await,
+        Route::Control => Box::pin(control::control(connection, listener, head, body)).await,
         Route::NotFound => answer::not_found(&no_such(head.method.as_str(), head.uri.path())),
         Route::NoVersion(text) => answer::not_found(&no_version(&text)),
         _ if head.method != Method::GET && head.method != Method::HEAD => answer::not_allowed("GET, HEAD"),
         Route::Ready | Route::ModelReady(_) if table.read().asks => {
-            control::control(connection, listener, head, body).await
+            Box::pin(control::control(connection, listener, head, body)).await
         }
         Route::Live => health::yes_or_no(table.read().live),
         Route::Ready => health::yes_or_no(table.read().ready),
