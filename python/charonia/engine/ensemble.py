@@ -48,7 +48,7 @@ class EnsembleVersion(ModelVersion):
             ConditionBell(),
             0,
             services,
-            on_closed,
+            on_closed=on_closed,
             cache_identity=cache_identity,
         )
 

@@ -234,8 +234,8 @@ class ModelLoad:
             bell,
             route,
             parts.services,
-            partial(_end_all, self._hold_folder(), strategy.close),
-            states,
+            on_closed=partial(_end_all, self._hold_folder(), strategy.close),
+            states=states,
             cache_identity=identified.identity if identified is not None else None,
             strategy=strategy.hooks,
         )

@@ -60,6 +60,7 @@ def build_scheduler(
     bell: Bell,
     on_refused: Refused,
     on_sequence_ended: Ended,
+    *,
     aids: SchedulingAids = NO_AIDS,
     states: StateStore | None = None,
     strategy: Strategy | None = None,

@@ -43,8 +43,8 @@ class SequenceWorld:
             ConditionBell(),
             lambda request, error: self.refused.append((request, error.failure_reason)),
             lambda *ended: self.ended.append(ended),
-            aids,
-            states,
+            aids=aids,
+            states=states,
         )
         self.scheduler.expect(seats)
 

@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 
 from charonia.core.errors import InvalidArgumentError
 from charonia.core.text import named_setting, whole_number
@@ -49,6 +49,9 @@ class Batching:
     max_export_batch_size: int
 
 
+_USUAL_BATCHING = Batching(*_BATCHING.values())
+
+
 @dataclass(frozen=True, slots=True)
 class TraceConfig:
     """What a server traces from its start on.
@@ -65,7 +68,7 @@ class TraceConfig:
     file: str = ""
     url: str = DEFAULT_URL
     resource: Mapping[str, str] = field(default_factory=dict)
-    batching: Batching = field(default_factory=lambda: Batching(*_BATCHING.values()))
+    batching: Batching = _USUAL_BATCHING
     shown: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -78,47 +81,58 @@ def parse_trace_config(settings: Sequence[str], environment: Mapping[str, str] =
     Raises:
         InvalidArgumentError: no such setting, or a value that it can't have.
     """
-    levels: list[Level] = []
-    numbers: dict[str, int] = {}
-    texts: dict[str, str] = {}
-    resource: dict[str, str] = {}
-    shown: dict[str, str] = {}
-    mode = Mode.TRITON
+    given = _Given()
     for text in settings:
-        of, key, value = _split(text)
-        if of is Mode.OPENTELEMETRY:
-            shown[key] = without_secret(value) if key == "url" else value
-        if key == "level":
-            levels.append(_level(value))
-        elif key == "mode":
-            mode = _mode(value, "--trace-config mode")
-        elif key == "resource":
-            name, equals, worth = value.partition("=")
-            if not (equals and name):
-                raise _bad(of, key, f"expected resource=<name>=<value>, got '{value}'")
-            resource[name] = worth
-        elif key in ("file", "url"):
-            texts[key] = value
-        else:
-            numbers[key] = _number(of, key, value)
-    batching = _batching(numbers, environment) if mode is Mode.OPENTELEMETRY else Batching(*_BATCHING.values())
-    if mode is Mode.OPENTELEMETRY:
-        of_batching = (batching.max_queue_size, batching.schedule_delay_ms, batching.max_export_batch_size)
-        shown = {**shown, **dict(zip(_BATCHING, map(str, of_batching), strict=True))}
+        given.take(*_split(text))
+    batching = _USUAL_BATCHING
+    if given.mode is Mode.OPENTELEMETRY:
+        batching = _batching(given.numbers, environment)
+        given.shown |= dict(zip(_BATCHING, map(str, astuple(batching)), strict=True))
+    numbers = given.numbers
     return TraceConfig(
         TraceValues(
-            _joined(levels),
+            _joined(given.levels),
             numbers.get("rate", _START.rate),
             numbers.get("count", _START.count),
             numbers.get("log-frequency", _START.log_frequency),
         ),
-        mode,
-        texts.get("file", ""),
-        texts.get("url", DEFAULT_URL),
-        resource,
+        given.mode,
+        given.texts.get("file", ""),
+        given.texts.get("url", DEFAULT_URL),
+        given.resource,
         batching,
-        shown,
+        given.shown,
     )
+
+
+@dataclass(slots=True)
+class _Given:
+    """What the settings of a launch line say, one after the other."""
+
+    levels: list[Level] = field(default_factory=list)
+    numbers: dict[str, int] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
+    resource: dict[str, str] = field(default_factory=dict)
+    shown: dict[str, str] = field(default_factory=dict)
+    mode: Mode = Mode.TRITON
+
+    def take(self, of: Mode | None, key: str, value: str) -> None:
+        """One more, of a mode or, for None, of all."""
+        if of is Mode.OPENTELEMETRY:
+            self.shown[key] = without_secret(value) if key == "url" else value
+        if key == "level":
+            self.levels.append(_level(value))
+        elif key == "mode":
+            self.mode = _mode(value, "--trace-config mode")
+        elif key == "resource":
+            name, equals, worth = value.partition("=")
+            if not (equals and name):
+                raise _bad(of, key, f"expected resource=<name>=<value>, got '{value}'")
+            self.resource[name] = worth
+        elif key in ("file", "url"):
+            self.texts[key] = value
+        else:
+            self.numbers[key] = _number(of, key, value)
 
 
 def without_secret(url: str) -> str:
