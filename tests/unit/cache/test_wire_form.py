@@ -30,7 +30,7 @@ def facts(found):
 
 
 def test_there_and_back():
-    kept = response({"i": 1, "f": 1.5, "b": True, "s": "ä\ud800"})
+    kept = response({"i": 1, "f": 1.5, "b": True, "s": "ä"})
     assert facts(decoded(encoded(kept))) == facts(kept)
 
 
@@ -53,6 +53,11 @@ WRONG = {
     "a shape of another size": head(outputs=[["A", "FP32", [2], 4]]),
     "an unknown datatype": head(outputs=[["A", "FP31", [1], 4]]),
     "a size that is text": head(outputs=[["A", "FP32", [1], "4"]]),
+    "texts whose lengths don't add up": head(outputs=[["A", "BYTES", [2], 4]]),
+    "a dimension that no tensor has": head(outputs=[["A", "FP32", [0, 2**63], 0]])[:-4],
+    "a name that is half a character": head(outputs=[["\ud800", "FP32", [1], 4]]),
+    "a parameter that is half a character": head(parameters={"a": "\ud800"}),
+    "a parameter beyond 64 bits": head(parameters={"a": 2**64}),
     "a parameter that is none": head(parameters={"a": [1]}),
     "parameters that are none": head(parameters=[]),
 }
@@ -60,6 +65,10 @@ WRONG = {
 
 def test_the_right_head_is_right():
     assert decoded(head()) is not None
+
+
+def test_numbers_of_64_bits_are_parameters():
+    assert decoded(head(parameters={"a": 2**64 - 1, "b": -(2**63)})).parameters == {"a": 2**64 - 1, "b": -(2**63)}
 
 
 @pytest.mark.parametrize("data", WRONG.values(), ids=WRONG)
