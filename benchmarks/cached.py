@@ -1,8 +1,8 @@
 """Requests that the response cache answers, beside a real Triton: `python -m benchmarks.cached`.
 
 The same Python models on both servers, each with its local cache; every measured request is a hit. Environment and
-arguments as for `python -m benchmarks`; TRITON_CACHES names the folder of the real server's cache libraries where that is
-not its usual one.
+arguments as for `python -m benchmarks`; TRITON_CACHES names the folder of the real server's cache libraries where that
+is not its usual one.
 """
 
 import os
