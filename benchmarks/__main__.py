@@ -18,7 +18,7 @@ from benchmarks import bare, repositories
 from benchmarks.clients import WINDOW_MS, check_add_sub, perf_analyzer, perf_analyzer_program, wrk
 from benchmarks.echo import echo, strings
 from benchmarks.servers import Running, running
-from benchmarks.table import ROUNDS, Measure, Row, analysed, compare, cpu_us, latency_us, per_s, print_head
+from benchmarks.table import ROUNDS, Measure, Row, analysed, cpu_us, latency_us, per_s, print_head, print_rows
 
 JSON_BODY = (
     '{"inputs":[{"name":"INPUT0","datatype":"FP32","shape":[1,16],"data":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]},'
@@ -94,9 +94,7 @@ def main() -> None:
             return
         theirs = stack.enter_context(running("triton", root / "python"))
         check_add_sub(theirs, "addsub_python")
-        for row in rows():
-            if wanted.lower() in row.name.lower():
-                print(compare(row, ours, theirs), flush=True)
+        print_rows(rows(), ours, theirs)
 
 
 if __name__ == "__main__":

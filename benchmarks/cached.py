@@ -6,7 +6,6 @@ is not its usual one.
 """
 
 import os
-import sys
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,10 +13,9 @@ from pathlib import Path
 import numpy as np
 import tritonclient.grpc as grpcclient
 
-from benchmarks.clients import perf_analyzer_program
 from benchmarks.repositories import ECHO, ONE, ONE_CPU, write_python
 from benchmarks.servers import Running, running
-from benchmarks.table import Row, analysed, compare, latency_us, per_s, print_head
+from benchmarks.table import Row, analysed, begin_comparison, latency_us, per_s, print_rows
 
 CACHE = "--cache-config=local,size=268435456"
 CACHED = "response_cache { enable: true }\n"
@@ -54,22 +52,16 @@ def check(server: Running) -> None:
 
 
 def main() -> None:
-    wanted = sys.argv[1] if len(sys.argv) > 1 else ""
-    perf_analyzer_program()
-    if "TRITONSERVER" not in os.environ:
-        raise SystemExit("TRITONSERVER is not set: every row here compares with a real server (benchmarks/README.md)")
+    begin_comparison()
     folder_of_caches = os.environ.get("TRITON_CACHES")
     theirs_only = [f"--cache-directory={folder_of_caches}"] if folder_of_caches else []
-    print_head()
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         build(Path(folder))
         theirs = stack.enter_context(running("triton", Path(folder), CACHE, *theirs_only))
         mine = stack.enter_context(running("charonia", Path(folder), CACHE))
         for server in (theirs, mine):
             check(server)
-        for row in rows():
-            if wanted.lower() in row.name.lower():
-                print(compare(row, mine, theirs), flush=True)
+        print_rows(rows(), mine, theirs)
 
 
 if __name__ == "__main__":

@@ -3,8 +3,6 @@
 The Python models run unchanged on both servers. Environment and arguments as for `python -m benchmarks`.
 """
 
-import os
-import sys
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,10 +10,9 @@ from pathlib import Path
 import numpy as np
 import tritonclient.grpc as grpcclient
 
-from benchmarks.clients import perf_analyzer_program
 from benchmarks.repositories import BATCHED, ECHO, ONE, ONE_CPU, write_python
 from benchmarks.servers import Running, running
-from benchmarks.table import Row, analysed, compare, per_s, print_head
+from benchmarks.table import Row, analysed, begin_comparison, per_s, print_rows
 
 STREAMS = 32
 RESPONSES = 100
@@ -155,11 +152,7 @@ def check(server: Running) -> None:
 
 
 def main() -> None:
-    wanted = sys.argv[1] if len(sys.argv) > 1 else ""
-    perf_analyzer_program()
-    if "TRITONSERVER" not in os.environ:
-        raise SystemExit("TRITONSERVER is not set: every row here compares with a real server (benchmarks/README.md)")
-    print_head()
+    begin_comparison()
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         both, ours = Path(folder, "both"), Path(folder, "ours")
         build(both, ours)
@@ -169,9 +162,7 @@ def main() -> None:
         mine = stack.enter_context(running("charonia", ours))
         for server in (theirs, mine):
             check(server)
-        for row in rows():
-            if wanted.lower() in row.name.lower():
-                print(compare(row, mine, theirs), flush=True)
+        print_rows(rows(), mine, theirs)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ The Python models run unchanged on both servers. Environment and arguments as fo
 """
 
 import os
-import sys
 import tempfile
 from pathlib import Path
 
@@ -12,10 +11,9 @@ import numpy as np
 import tritonclient.http as httpclient
 from tritonclient.utils import shared_memory as shm
 
-from benchmarks.clients import perf_analyzer_program
 from benchmarks.repositories import ECHO, ONE, ONE_CPU, write_python
 from benchmarks.servers import Running, running
-from benchmarks.table import Row, analysed, compare, per_s, print_head
+from benchmarks.table import Row, analysed, begin_comparison, per_s, print_rows
 
 ELEMENTS = 1 << 20
 BYTES = 4 * ELEMENTS
@@ -64,11 +62,7 @@ def check(server: Running, model: str, added: float) -> None:
 
 
 def main() -> None:
-    wanted = sys.argv[1] if len(sys.argv) > 1 else ""
-    perf_analyzer_program()
-    if "TRITONSERVER" not in os.environ:
-        raise SystemExit("TRITONSERVER is not set: every row here compares with a real server (benchmarks/README.md)")
-    print_head()
+    begin_comparison()
     with tempfile.TemporaryDirectory() as folder:
         repository = Path(folder)
         build(repository)
@@ -79,9 +73,7 @@ def main() -> None:
             for server in (theirs, mine):
                 check(server, "echo", 0)
                 check(server, "plus_one", 1)
-            for row in rows():
-                if wanted.lower() in row.name.lower():
-                    print(compare(row, mine, theirs), flush=True)
+            print_rows(rows(), mine, theirs)
 
 
 if __name__ == "__main__":

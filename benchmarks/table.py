@@ -3,10 +3,11 @@
 import os
 import platform
 import statistics
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from benchmarks.clients import WINDOW_MS, Load, perf_analyzer
+from benchmarks.clients import WINDOW_MS, Load, perf_analyzer, perf_analyzer_program
 from benchmarks.servers import Running
 
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
@@ -58,3 +59,20 @@ def print_head() -> None:
     print(f"{machine}, {os.cpu_count()} cores, {platform.platform()}, Python {platform.python_version()}")
     print(f"medians of {ROUNDS} alternating rounds, three windows of {WINDOW_MS} ms each\n")
     print("| work | Charonia | the other | ratio | target | |\n| --- | --- | --- | --- | --- | --- |", flush=True)
+
+
+def begin_comparison() -> None:
+    """Where every row compares: what is needed is there, and the head of the table. Ends the run where something is
+    missing."""
+    perf_analyzer_program()
+    if "TRITONSERVER" not in os.environ:
+        raise SystemExit("TRITONSERVER is not set: every row here compares with a real server (benchmarks/README.md)")
+    print_head()
+
+
+def print_rows(rows: Iterable[Row], ours: Running, theirs: Running) -> None:
+    """Those in whose names the command's first argument is; without one all."""
+    wanted = sys.argv[1].lower() if len(sys.argv) > 1 else ""
+    for row in rows:
+        if wanted in row.name.lower():
+            print(compare(row, ours, theirs), flush=True)
