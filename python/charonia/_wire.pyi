@@ -312,7 +312,7 @@ class WireServer:
         """
     @property
     def ports(self) -> dict[str, int | None]:
-        """Of "http", "grpc", "metrics", "sagemaker" and "vertex-ai"; None for one that is off, and for a Unix socket."""
+        """Of "http", "grpc", "metrics", "sagemaker", "vertex-ai"; None for one that is off, and for a Unix socket."""
     def publish(
         self, live: bool, ready: bool, models: Mapping[tuple[str, str], tuple[bool, int, bool]], asks: bool = False
     ) -> None:
@@ -373,9 +373,9 @@ class WireServer:
     def shutdown(self, timeout_s: float) -> bool:
         """Wait until replies are flushed, close everything, wake all takers. False if the time ran out."""
     def publish_load(self, report: tuple[str, str] | None) -> None:
-        """What answers to HTTP inferences say in `endpoint-load-metrics` to requests that ask for it as text or as JSON;
-        None for nothing."""
+        """What answers to HTTP inferences say in `endpoint-load-metrics` to requests that ask for it as text or as
+        JSON; None for nothing."""
     def take_remarks(self, timeout_s: float) -> list[tuple[str, str]]:
-        """("detail", "notice" or "error", a sentence) for the log. Blocks without the GIL until there is something or the
-        time-out; [] then, and after `shutdown`."""
+        """("detail", "notice" or "error", a sentence) for the log. Blocks without the GIL until there is something or
+        the time-out; [] then, and after `shutdown`."""
     def counters(self) -> Counters: ...
