@@ -128,6 +128,25 @@ def test_a_client_with_a_certificate_gets_in(mutual: Served, authority: Authorit
         assert grpc_value(stub(calls).ModelInfer(message([2.5]), timeout=PATIENCE_S)) == 2.5
 
 
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_each_connection_shows_its_certificate_anew(
+    mutual: Served, served: Served, authority: Authority, version: ssl.TLSVersion
+) -> None:
+    """A session that goes on is not asked for one, and would outlive it."""
+    for running, goes_on in ((served, True), (mutual, False)):
+        context = authority.trusting(authority.client())
+        context.minimum_version = context.maximum_version = version
+        with connect(running, context) as first:
+            first.sendall(GOOD)
+            assert b"1.5" in read_answer(first)
+            session = first.session
+        again = context.wrap_socket(running.connect(), server_hostname="localhost", session=session)
+        with again as second:
+            second.sendall(GOOD)
+            assert b"1.5" in read_answer(second)
+            assert second.session_reused == goes_on
+
+
 def ask(served: Served, authority: Authority, client: Identity | None) -> bytes:
     """With TLS 1.3 a client learns only when it reads that its certificate was refused."""
     return exchanged(served, authority.trusting(client))

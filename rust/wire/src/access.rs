@@ -205,7 +205,7 @@ pub struct Incoming {
 }
 
 impl Incoming {
-    pub fn new(body: hyper::body::Incoming, entry: Option<&Box<Entry>>) -> Self {
+    pub fn new(body: hyper::body::Incoming, entry: Option<&Entry>) -> Self {
         Self { body, seen: entry.map(|entry| Arc::clone(&entry.seen)) }
     }
 

@@ -2,6 +2,11 @@
 //!
 //! The library takes version 3 only. An old certificate says nothing about what it may be used for, so no more than this
 //! is taken: a client's own, signed by one of the roots itself, within its time. It signs for nobody else.
+//!
+//! What is signed is compared and verified as the bytes that came, never as something read from them, and the
+//! cryptography is the library's. Nothing else that a root signs has this shape: a list of revoked certificates has a time
+//! where the times of a certificate are in a sequence, and later versions begin with a tag of their own. Both the
+//! certificate and the handshake's signature need a key whose algorithm is the one that its owner's certificate names.
 
 use std::sync::Arc;
 
@@ -258,32 +263,4 @@ fn days(year: u64, month: u64) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn time(tag: u8, text: &str) -> Option<u64> {
-        let element = [&[tag, u8::try_from(text.len()).unwrap()], text.as_bytes()].concat();
-        Reader(&element).time()
-    }
-
-    #[test]
-    fn times_are_seconds() {
-        assert_eq!(time(UTC_TIME, "700101000000Z"), Some(0));
-        assert_eq!(time(UTC_TIME, "240229123456Z"), Some(1_709_210_096));
-        assert_eq!(time(GENERALIZED_TIME, "20500301000000Z"), Some(2_529_705_600));
-        assert_eq!(time(UTC_TIME, "491231235959Z"), Some(2_524_607_999));
-        for wrong in ["700101000000", "701301000000Z", "700101250000Z", "7001010000Z", "70010100000xZ", ""] {
-            assert_eq!(time(UTC_TIME, wrong), None, "{wrong}");
-        }
-        assert_eq!(time(UTC_TIME, "690101000000Z"), None);
-    }
-
-    #[test]
-    fn what_is_no_certificate_is_none() {
-        for bytes in
-            [&b""[..], b"\x30", b"\x30\x00", b"\x30\x03\x30\x01\x00", b"\x30\x84\xff\xff\xff\xff", b"\x30\x82\x01"]
-        {
-            assert!(Old::read(bytes).is_none());
-        }
-    }
-}
+mod tests;

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime};
 use tokio_rustls::rustls::crypto::{ring, CryptoProvider};
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use tokio_rustls::rustls::sign::{CertifiedKey, SingleCertAndKey};
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 use tokio_rustls::TlsAcceptor;
@@ -149,6 +149,11 @@ impl TlsFiles {
         };
         let identity = SingleCertAndKey::from(self.identity(&provider)?);
         let mut config = builder.with_cert_resolver(Arc::new(identity));
+        if self.client_roots.is_some() {
+            // A session that is taken up again is not asked for its certificate, which may have expired since.
+            config.session_storage = Arc::new(NoServerSessionStorage {});
+            config.send_tls13_tickets = 0;
+        }
         config.alpn_protocols = protocols.iter().map(|&protocol| protocol.to_vec()).collect();
         Ok(Arc::new(config))
     }

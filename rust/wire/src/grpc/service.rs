@@ -50,7 +50,7 @@ pub type Answering = Pin<Box<dyn Future<Output = Result<Answer, Infallible>> + S
 pub fn answer(front: Arc<Front>, link: Arc<Link>, request: Request<hyper::body::Incoming>) -> Answering {
     let log = front.wire.access.as_ref();
     let entry = log.map(|log| access::begin(log, Listener::Grpc, link.client, &request));
-    let request = request.map(|body| Incoming::new(body, entry.as_ref()));
+    let request = request.map(|body| Incoming::new(body, entry.as_deref()));
     let answering = begin(front, link, request);
     match entry {
         None => answering,

@@ -78,7 +78,7 @@ pub fn serve(
     async move {
         let log = connection.wire.access.as_ref();
         let entry = log.map(|log| access::begin(log, connection.listener, connection.client, &request));
-        let request = request.map(|body| Incoming::new(body, entry.as_ref()));
+        let request = request.map(|body| Incoming::new(body, entry.as_deref()));
         let answer = answer(&connection, request).await;
         drop(unanswered);
         Ok(match entry {
