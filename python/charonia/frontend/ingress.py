@@ -60,6 +60,7 @@ class Ingress:
     ) -> None:
         self._wire = wire
         self._forwards = forwards
+        self._tracer = tracer
         self._traces = WireTraces(tracer) if tracer is not None else None
         self._regions = regions or Regions(log or SilentLog())
         self._submitter = submitter
@@ -114,7 +115,7 @@ class Ingress:
 
     def acceptor(self) -> Accept:
         """How to accept the calls of one take: log and tracer are asked once for all of them."""
-        is_followed = self._requests.on or (self._traces is not None and self._traces.on)
+        is_followed = self._requests.on or (self._tracer is not None and self._tracer.on)
         return self._accept_and_follow if is_followed else self.accept
 
     def accept(self, call: InferCall) -> InferRequest | None:
@@ -129,7 +130,7 @@ class Ingress:
         return None
 
     def _accept_and_follow(self, call: InferCall) -> InferRequest | None:
-        trace = self._traces.begin(call) if self._traces is not None and self._traces.on else None
+        trace = self._traces.begin(call) if self._traces is not None else None
         request = self.accept(call)
         if request is not None:
             if trace is not None:

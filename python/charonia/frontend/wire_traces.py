@@ -14,11 +14,6 @@ class WireTraces:
         self._tracer = tracer
         self._watched: dict[int, tuple[InferCall, Trace]] = {}
 
-    @property
-    def on(self) -> bool:
-        """Whether any call is traced. All that a call costs while it is off: ask once for many."""
-        return self._tracer.on
-
     def begin(self, call: InferCall) -> Trace | None:
         """Of a call that was just taken; None where it is not traced."""
         sample = self._tracer.sample(call.model_name, call.header)
