@@ -10,8 +10,9 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 PATIENCE_MS = 30_000
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """Not for the session: while Playwright is there, its event loop counts as running, and no other one may."""
     path = next(filter(None, map(shutil.which, NAMES)), None)
     if path is None:
         pytest.skip("needs Chromium: apt-get install chromium")
