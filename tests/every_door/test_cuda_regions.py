@@ -3,8 +3,6 @@
 import base64
 import gc
 import json
-import shutil
-import subprocess
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -17,12 +15,10 @@ from tritonclient.utils import InferenceServerException
 from charonia.api import Server
 from charonia.backends.python.child import cuda
 from tests.every_door.test_regions import FORM, ONE, PLUS_ONE, WAYS, place
-from tests.models import cuda_framework
+from tests.models import cuda_framework, standin_driver
 from tests.models.cuda_client import CudaClient
 from tests.models.repository import write_config, write_python_model
 
-SOURCE = Path(cuda_framework.__file__).with_name("standin_cuda.c")
-COMPILER = shutil.which("cc") or shutil.which("gcc")
 NUMBERS = ONE.format("TYPE_FP32", "[ -1 ]")
 ON_DEVICE = """
 import fakelib
@@ -41,22 +37,13 @@ KEPT = 'parameters { key: "FORCE_CPU_ONLY_INPUT_TENSORS" value { string_value: "
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
-    made = tmp_path_factory.mktemp("cuda") / cuda.LIBRARY
-    if COMPILER is None:
-        pytest.skip("no C compiler")
-    subprocess.run([COMPILER, "-shared", "-fPIC", "-O1", "-o", made, SOURCE], check=True)
-    return made
+    return standin_driver.build(tmp_path_factory.mktemp("cuda"))
 
 
 @pytest.fixture
 def standin(library, monkeypatch):
-    """The library in this process and in those started from now on."""
-    monkeypatch.setenv("LD_LIBRARY_PATH", str(library.parent))
-    monkeypatch.setattr(cuda, "LIBRARY", str(library))
-    cuda._driver.cache_clear()
-    yield
-    gc.collect()
-    cuda._driver.cache_clear()
+    with standin_driver.in_place(library, monkeypatch):
+        yield
 
 
 @pytest.fixture

@@ -71,7 +71,7 @@ class EnsembleVersion(ModelVersion):
     @property
     def route(self) -> int:
         """That of its first step, where there is one: the instance that takes a call there executes it at once."""
-        if self._cache is not None:  # it may need no step
+        if self._entrance.cache is not None:  # it may need no step
             return 0
         makes = {tensor for step in self.config.ensemble_scheduling.step for tensor in step.output_map.values()}
         first = [

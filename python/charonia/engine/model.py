@@ -1,4 +1,4 @@
-"""One loaded version of a model: what it admits, how that gets to its scheduler, and how it starts and ends."""
+"""One loaded version of a model: what it is made of, what it accepts, how it starts and ends."""
 
 import secrets
 import threading
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from charonia.backends.arranging import OutputArranger
 from charonia.backends.base import BackendModel, InstanceSpec, SequenceListener
 from charonia.backends.instance import InstanceRunner, InstanceServices
-from charonia.cache.stage import CacheStage
+from charonia.cache.stage import CacheStage, Enqueue
 from charonia.config.io import io_specs
 from charonia.core.batching import Strategy
 from charonia.core.errors import CharoniaError, InvalidArgumentError, UnavailableError
@@ -17,12 +17,12 @@ from charonia.core.protocols import Bell
 from charonia.core.readiness import TellsReadiness
 from charonia.core.request import InferRequest, refuse
 from charonia.engine.checks import RequestCheck
+from charonia.engine.entrance import Entrance, passes
 from charonia.engine.instances import InstanceMaker, InstanceSet
 from charonia.engine.services import ModelServices
 from charonia.observe.statistics import ModelStatistics, new_statistics
 from charonia.scheduling.base import Scheduler, SequenceEnder
 from charonia.scheduling.build import build_scheduler
-from charonia.scheduling.ordering import ReplyOrder
 from charonia.scheduling.queued import QueuedScheduler
 from charonia.scheduling.rate_share import share_of
 from charonia.scheduling.state import StateStore
@@ -94,12 +94,12 @@ class ModelVersion:
         self._bell = bell
         self._strategy = strategy
         self.scheduler = self._make_scheduler(states)
-        keeps_order = config.dynamic_batching.preserve_ordering
-        self._order = ReplyOrder() if keeps_order else None
         self._cache_identity = cache_identity or secrets.token_bytes(16)
-        self._cache = self._make_cache()
         limiter = services.rate_limiter
         self._rates = limiter.group(name) if limiter is not None else None
+        self._entrance = Entrance(
+            self.name, self.scheduler, config.dynamic_batching.preserve_ordering, self._make_cache, self._rates
+        )
         self._maker = self._make_maker()
         self._instances = InstanceSet(self.scheduler)
         try:
@@ -107,7 +107,7 @@ class ModelVersion:
         except BaseException:
             self._close()
             raise
-        self._gate = self._make_gate()
+        self._entrance.choose_gate(are_passive=self._instances.are_passive)
 
     def _make_scheduler(self, states: StateStore | None) -> Scheduler:
         services = self._services
@@ -125,14 +125,14 @@ class ModelVersion:
             log=services.log,
         )
 
-    def _make_cache(self) -> CacheStage | None:
+    def _make_cache(self, enqueue: Enqueue) -> CacheStage | None:
         services = self._services
         if services.cache is None or not self.config.response_cache.enable:
             return None
         return CacheStage(
             services.cache,
             self.cache_identity,
-            self._enqueue_missed,
+            enqueue,
             self._count_refusal,
             self.statistics,
             services.clock,
@@ -171,16 +171,6 @@ class ModelVersion:
         """The models, by name and version (or ANY_VERSION), without which it can't serve: the steps of an ensemble."""
         return ()
 
-    def _make_gate(self) -> Callable[[InferRequest], None] | None:
-        """What a request has to pass before it is queued, by raising nothing; None where all do."""
-        if self._instances.are_passive:
-            return self._refuse_for_passive
-        # What is in the cache needs no instance: there the limiter is asked behind it.
-        return self._rates.admit if self._rates is not None and self._cache is None else None
-
-    def _refuse_for_passive(self, request: InferRequest) -> None:
-        raise UnavailableError(f"model '{self.name}' has only passive instance groups, which get no requests")
-
     @property
     def instances(self) -> Sequence[InstanceRunner]:
         """Those that serve."""
@@ -199,7 +189,7 @@ class ModelVersion:
                 return False
             self.config = config
             leaving = self._instances.exchange(kept, added)
-            self._gate = self._make_gate()
+            self._entrance.choose_gate(are_passive=self._instances.are_passive)
         self._instances.end(leaving, have_sequences=config.HasField("sequence_batching"))
         return True
 
@@ -258,9 +248,7 @@ class ModelVersion:
         request.version = self.version_text
         self._check.check(request)
         try:
-            if self._gate is not None:
-                self._gate(request)
-            self._enqueue(request)
+            self._entrance.enter(request)
         except CharoniaError as error:
             self._count_refusal(request, error)
             raise
@@ -286,22 +274,15 @@ class ModelVersion:
         Raises:
             RetiredError: all requests are as they were.
         """
-        cache = self._cache
-        if not isinstance(self.scheduler, QueuedScheduler) or self._order is not None:
-            return False
-        if cache is not None and not cache.is_local:
+        if not isinstance(self.scheduler, QueuedScheduler) or not self._entrance.takes_many:
             return False
         with self._lock:
             if self._retired:
                 raise self._retired_error()
             self._in_flight += len(requests)
-        accepted = [request for request in requests if self._admit(request)]
-        if cache is not None:
-            accepted = cache.expect_missing(accepted)
-            if self._rates is not None:
-                accepted = [request for request in accepted if self._passes(self._rates.admit, request)]
-            if not accepted:
-                return True
+        accepted = self._entrance.all_to_queue([request for request in requests if self._admit(request)])
+        if not accepted:
+            return True
         runner = self._instances.borrow(waits)
         batch: Sequence[InferRequest] = ()
         try:
@@ -320,35 +301,10 @@ class ModelVersion:
         """Complete and check it; what does not fit is refused."""
         request.admission = self
         request.version = self.version_text
-        return self._passes(self._check.check, request) and (self._gate is None or self._passes(self._gate, request))
-
-    @staticmethod
-    def _passes(check: Callable[[InferRequest], None], request: InferRequest) -> bool:
-        try:
-            check(request)
-        except CharoniaError as error:
-            refuse(request, error)
-            return False
-        return True
+        return passes(self._check.check, request)
 
     def _retired_error(self) -> RetiredError:
         return RetiredError(f"model '{self.name}' version {self.version} is being unloaded")
-
-    def _enqueue(self, request: InferRequest) -> None:
-        if self._cache is not None:
-            if self._order is not None:  # before the lookup: what is found takes less time than what is not
-                self._order.enter(request)
-            self._cache.enter(request)
-        elif self._order is None:
-            self.scheduler.enqueue(request)
-        else:
-            self._order.enqueue(request, self.scheduler.enqueue)
-
-    def _enqueue_missed(self, request: InferRequest) -> None:
-        """What the cache does not have."""
-        if self._rates is not None:
-            self._rates.admit(request)
-        self.scheduler.enqueue(request)
 
     def end_sequence(self, correlation_id: int | str) -> None:
         """Nobody goes on with this sequence: its slot is freed and its state forgotten. An unknown one is no error."""

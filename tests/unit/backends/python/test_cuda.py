@@ -3,7 +3,6 @@ interface. Needs a C compiler."""
 
 import ctypes
 import gc
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,13 +13,11 @@ import pytest
 from charonia.backends.python.child import cuda, devices
 from charonia.core.tensor import Tensor
 from charonia.testing.batch import make_batch
-from tests.models import cuda_framework
+from tests.models import cuda_framework, standin_driver
 
-SOURCE = Path(cuda_framework.__file__).with_name("standin_cuda.c")
 FRAMEWORK = {"fakelib.py": Path(cuda_framework.__file__).read_text()}
 KEPT = {"FORCE_CPU_ONLY_INPUT_TENSORS": "no"}
-COMPILER = shutil.which("cc") or shutil.which("gcc")
-pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C compiler")
+pytestmark = pytest.mark.skipif(standin_driver.COMPILER is None, reason="no C compiler")
 ADD = """
 import fakelib
 
@@ -42,20 +39,13 @@ class TritonPythonModel:
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
-    made = tmp_path_factory.mktemp("cuda") / cuda.LIBRARY
-    subprocess.run([COMPILER, "-shared", "-fPIC", "-O1", "-o", made, SOURCE], check=True)
-    return made
+    return standin_driver.build(tmp_path_factory.mktemp("cuda"))
 
 
 @pytest.fixture
 def standin(library, monkeypatch):
-    """The library in this process and in those started from now on."""
-    monkeypatch.setenv("LD_LIBRARY_PATH", str(library.parent))
-    monkeypatch.setattr(cuda, "LIBRARY", str(library))
-    cuda._driver.cache_clear()
-    yield cuda_framework
-    gc.collect()
-    cuda._driver.cache_clear()
+    with standin_driver.in_place(library, monkeypatch):
+        yield cuda_framework
 
 
 def placed(array, pool=False):
