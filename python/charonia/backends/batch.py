@@ -154,6 +154,11 @@ class ExecutingBatch:
         if self._ready is not None:
             self._ready.set()
 
+    @property
+    def is_ready(self) -> bool:
+        """Once `start` has returned: whether the instance may start another batch."""
+        return self._ready is None or self._ready.is_set()
+
     def wait_ready(self) -> None:
         """Block until the instance may start another batch."""
         if self._ready is not None:

@@ -96,7 +96,8 @@ class InstanceRunner:
 
     @property
     def is_busy(self) -> bool:
-        """Whether it executes a batch now."""
+        """Whether the model's code has a batch. It is over before any answer leaves that comes when it returns: who has
+        the answer finds the instance free."""
         return self._is_busy
 
     @property
@@ -198,6 +199,7 @@ class InstanceRunner:
             error = raised
         except Exception as raised:
             error = BackendError(f"model '{self._model_name}' failed: {type(raised).__name__}: {raised}")
+        self._is_busy = not batch.is_ready
         batch.close(error, self._model_name)
 
     def join(self, timeout_s: float | None = None) -> bool:

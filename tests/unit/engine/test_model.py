@@ -1,5 +1,7 @@
 """One loaded version: what it takes, what it counts, how it ends."""
 
+import threading
+
 import pytest
 from google.protobuf import text_format
 
@@ -7,6 +9,7 @@ from charonia.backends.base import InstanceSpec
 from charonia.config.schema import ModelConfig
 from charonia.core.errors import BackendError, InvalidArgumentError, UnavailableError
 from charonia.core.request import SEQUENCE_START, refuse
+from charonia.engine.engine import Engine
 from charonia.engine.model import ModelVersion, RetiredError
 from charonia.engine.services import ModelServices
 from charonia.scheduling.bell import ConditionBell
@@ -47,7 +50,7 @@ class Backend:
         self.closed += 1
 
 
-def version(backend, sequences=""):
+def version(backend, sequences="", specs=SPECS):
     config = ModelConfig(name="m", max_batch_size=8)
     if sequences:
         text_format.Parse(f"sequence_batching {{ {sequences} }}", config)
@@ -56,7 +59,7 @@ def version(backend, sequences=""):
     clock = ManualClock()
     deaths = []
     services = ModelServices(clock, Timer(clock), None, lambda name, error: deaths.append(error))
-    return ModelVersion("m", 3, config, {}, backend, SPECS, ConditionBell(), 0, services)
+    return ModelVersion("m", 3, config, {}, backend, specs, ConditionBell(), 0, services)
 
 
 def test_a_request_is_counted_until_it_is_settled():
@@ -112,6 +115,59 @@ def test_running_instances_answer_and_end():
     assert model.stop(20)
     assert [reply.error for reply in channel.replies] == [None]
     assert model.live_instances == 0
+
+
+class CallsOnce:
+    """A channel: once it has an answer, it calls the model on the thread that brought it, which is the instance's."""
+
+    def __init__(self, model):
+        self.kept = KeptReplies()
+        self.has_called = threading.Event()
+        self._engine = Engine(Directory(model))
+        self._call = make_request(self.kept, ancestors=("m",))
+
+    def send(self, replies):
+        self._engine.submit(self._call)
+        self.has_called.set()
+
+
+class Directory:
+    def __init__(self, model):
+        self._model = model
+
+    def find(self, name, version):
+        return self._model
+
+
+def test_an_instance_is_free_for_whoever_has_its_answer():
+    """Though its thread has more to do for the batch."""
+    model = version(Backend(), specs=SPECS[:1])
+    channel = CallsOnce(model)
+    model.start()
+    model.submit(make_request(channel))
+    assert channel.has_called.wait(20)
+    assert model.wait_idle(20)
+    assert model.stop(20)
+    assert [reply.error for reply in channel.kept.replies] == [None]
+
+
+def test_an_instance_is_busy_while_the_code_of_its_model_runs():
+    backend = Backend()
+    model = version(backend, specs=SPECS[:1])
+    channel = KeptReplies()
+    inner = make_request(channel, ancestors=("m",))
+
+    def calls_itself(batch):
+        Engine(Directory(model)).submit(inner)
+        for request in batch.requests:
+            batch.respond(request, [])
+
+    backend.made[0].start = calls_itself
+    model.start()
+    model.submit(make_request(channel))
+    assert model.wait_idle(20)
+    assert model.stop(20)
+    assert "none of its instances is free" in channel.error_of(inner)
 
 
 @pytest.mark.parametrize("name", ["m_0", "m_1"])
