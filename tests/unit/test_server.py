@@ -5,11 +5,13 @@ import threading
 import numpy as np
 import pytest
 
+from charonia.core.errors import UnavailableError
 from charonia.core.tensor import Tensor
 from charonia.observe.log import LogSettings, ServerLog
 from charonia.options import ServerOptions
 from charonia.server import Server
 from charonia.testing.log import KeptLines
+from charonia.testing.requests import KeptReplies, make_request
 from tests.models import onnx_models
 from tests.models.repository import write_config
 
@@ -47,6 +49,51 @@ def test_a_thread_that_dies_is_logged_and_ends_liveness(tmp_path):
     assert "thread 'timer' ended by an error" in lines.text
     assert "a bug of ours" in lines.text
     server.stop()
+
+
+class Answers(KeptReplies):
+    """Tells when one has come."""
+
+    def __init__(self):
+        super().__init__()
+        self.has_come = threading.Event()
+
+    def send(self, replies):
+        super().send(replies)
+        self.has_come.set()
+
+
+def test_who_waits_for_an_instance_that_ends_by_a_bug_is_told(tmp_path):
+    onnx_models.save(onnx_models.identity("FP32", ["N", 1]), tmp_path, "m")
+    lines = KeptLines()
+    server = Server(closed(model_repository=[str(tmp_path)]), ServerLog(sink=lines))
+    server.open()
+    assert server.load().complete
+    (runner,) = server.lifecycle.find("m").instances
+    inside, others_wait = threading.Event(), threading.Event()
+
+    def bug(batch):
+        inside.set()
+        others_wait.wait(20)
+        raise ZeroDivisionError("a bug of ours")
+
+    runner.run_batch = bug
+    executed, waiting, late = [(channel, make_request(channel)) for channel in (Answers(), Answers(), Answers())]
+    server.engine.submit(executed[1])
+    assert inside.wait(20)
+    server.engine.submit(waiting[1])
+    others_wait.set()
+    assert waiting[0].has_come.wait(20)
+    server.engine.submit(late[1])
+    reason = "instance m_0 ended by a fault of the server: ZeroDivisionError('a bug of ours')"
+    assert executed[0].error_of(executed[1]) == reason
+    assert isinstance(waiting[0].of(waiting[1]).error, UnavailableError)
+    assert waiting[0].error_of(waiting[1]).endswith(f"model 'm' was unloaded: {reason}")
+    assert late[0].error_of(late[1]).endswith(f"'m' has no available versions (version 1: {reason})")
+    assert server.lifecycle.directory.index()[0].reason == reason
+    assert not server.live
+    assert "thread 'm_0' ended by an error" in lines.text
+    assert server.stop()
 
 
 KEEPS = """

@@ -1,7 +1,7 @@
 """One instance of a model: a thread that pulls batches and has the backend execute them."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from charonia.backends.arranging import OutputArranger
@@ -49,6 +49,8 @@ class InstanceRunner:
     Attributes:
         share: what the rate limiter knows it by; None where nothing is limited.
         driving: whoever drives the instance holds it: its own thread, but while that waits for work.
+        failure: why its thread ended by a bug of ours; None for nearly every one.
+        health_changed: set by the owner before `start`; called by that thread then, so it must not wait for it.
     """
 
     def __init__(
@@ -78,6 +80,8 @@ class InstanceRunner:
         self._is_busy = False
         self._usual_ns = _UNKNOWN_NS
         self.driving = threading.Lock()
+        self.failure: str | None = None
+        self.health_changed: Callable[[], None] = _nothing
         self._closed = False
         self._thread = threading.Thread(target=self._run, name=spec.name, daemon=True)
 
@@ -92,7 +96,8 @@ class InstanceRunner:
     @property
     def alive(self) -> bool:
         """Whether it can serve: its thread runs and its backend is well. A passive one only has to be well."""
-        return (self._thread.is_alive() or self.spec.passive) and self.instance.healthy
+        serves = self._thread.is_alive() and self.failure is None
+        return (serves or self.spec.passive) and self.instance.healthy
 
     @property
     def is_busy(self) -> bool:
@@ -116,7 +121,9 @@ class InstanceRunner:
             while self._next():
                 pass
         except BaseException as error:
+            self.failure = _ended(self.spec.name, error)
             self._on_death(self.spec.name, error)
+            self.health_changed()
         finally:
             if self.share is not None:
                 self.share.leave()
@@ -180,7 +187,7 @@ class InstanceRunner:
         except BaseException as error:
             # A bug of ours, which ends this thread: nobody else knows these requests.
             for request in requests:
-                refuse(request, InternalError(f"instance {self.spec.name} ended by a fault of the server: {error!r}"))
+                refuse(request, InternalError(_ended(self.spec.name, error)))
             raise
         self._usual_ns += (batch.compute_ns - self._usual_ns) // 8
         batch.wait_ready()
@@ -214,3 +221,11 @@ class InstanceRunner:
             if not closed:
                 self.instance.close()
         return not self._thread.is_alive()
+
+
+def _ended(name: str, error: BaseException) -> str:
+    return f"instance {name} ended by a fault of the server: {error!r}"
+
+
+def _nothing() -> None:
+    """Nobody asked to be told."""

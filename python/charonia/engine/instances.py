@@ -124,7 +124,7 @@ class InstanceSet:
 
     @property
     def are_all_busy(self) -> bool:
-        return all(runner.is_busy for runner in _active(self.runners))
+        return all(runner.is_busy or runner.failure for runner in _active(self.runners))
 
     @property
     def readiness_tellers(self) -> Sequence[TellsReadiness]:
@@ -132,11 +132,14 @@ class InstanceSet:
         instances = (runner.instance for runner in self.runners)
         return [each for each in instances if isinstance(each, TellsReadiness) and each.tells_ready]
 
-    @property
-    def failure(self) -> str | None:
-        """Why one was given up for good; None when none was."""
+    def failure(self, *, have_sequences: bool) -> str | None:
+        """Why they serve no more: one was given up for good, or the last one ended by a bug of ours; None when they do.
+        Of those that have sequences each one is the last: it has its own."""
         instances = (runner.instance for runner in self.runners)
-        return next((each.failure for each in instances if isinstance(each, MortalInstance) and each.failure), None)
+        given_up = (each.failure for each in instances if isinstance(each, MortalInstance) and each.failure)
+        failures = [runner.failure for runner in _active(self.runners)]
+        has_none_left = have_sequences or all(failures)
+        return next(given_up, None) or next(filter(None, failures if has_none_left else ()), None)
 
 
 def _active(runners: Iterable[InstanceRunner]) -> Iterator[InstanceRunner]:

@@ -78,7 +78,7 @@ class ModelVersion:
         self._route = route
         self.inputs, self.outputs = io_specs(config)
         self.decoupled = config.model_transaction_policy.decoupled
-        self.statistics = new_statistics(services.metrics, config)
+        self._statistics = new_statistics(services.metrics, config)
         self.gpu_statistics: dict[str, ModelStatistics] = {}
         self._backend_model = backend_model
         self._services = services
@@ -134,10 +134,11 @@ class ModelVersion:
             self.cache_identity,
             enqueue,
             self._count_refusal,
-            self.statistics,
+            self._statistics,
             services.clock,
             services.errands,
             services.log,
+            no_shelf if self._statistics.counts_each else services.new_shelf,
         )
 
     def _make_maker(self) -> InstanceMaker:
@@ -160,6 +161,18 @@ class ModelVersion:
     def route(self) -> int:
         """Where the wire may hand its calls to whoever waits there; 0 for nowhere."""
         return self._route
+
+    def shelf(self) -> Shelf | None:
+        """Where the front end finds answers to this version that it may give without asking; None for nowhere. For one
+        thread at a time; to be published whenever something changes."""
+        return self._entrance.shelf()
+
+    @property
+    def statistics(self) -> ModelStatistics:
+        """What was counted up to now."""
+        if self._entrance.cache is not None:
+            self._entrance.cache.count_given()
+        return self._statistics
 
     @property
     def has_sequences(self) -> bool:
@@ -197,7 +210,7 @@ class ModelVersion:
         """Where the instances on `device` count: Triton's metrics tell GPUs apart."""
         uuid = self._services.gpu_uuids.get(device)
         if uuid is None:
-            return self.statistics
+            return self._statistics
         return self.gpu_statistics.setdefault(uuid, new_statistics(self._services.metrics, self.config))
 
     def start(self) -> None:
@@ -221,8 +234,8 @@ class ModelVersion:
 
     @property
     def failure(self) -> str | None:
-        """Why an instance was given up for good, and the version with it; None when none was."""
-        return self._instances.failure
+        """Why the version was given up for good, for its instances; None when it was not."""
+        return self._instances.failure(have_sequences=self.has_sequences)
 
     @property
     def pending_count(self) -> int:
@@ -344,7 +357,7 @@ class ModelVersion:
         May be called again, also by several threads.
         """
         self.retire()
-        self.scheduler.stop()
+        self.scheduler.stop(self.failure)
         ended = self._instances.join(timeout_s)
         if ended:
             self._close()
@@ -369,4 +382,4 @@ class ModelVersion:
     def _count_refusal(self, request: InferRequest, error: CharoniaError) -> None:
         if isinstance(error, InvalidArgumentError):
             return  # A wrong request is the client's failure: Triton does not count it either.
-        self.statistics.record_failure(request, error.failure_reason, self._services.clock.now_ns())
+        self._statistics.record_failure(request, error.failure_reason, self._services.clock.now_ns())

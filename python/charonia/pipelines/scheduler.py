@@ -115,7 +115,7 @@ class EnsembleScheduler:
     def cancel(self, request: InferRequest) -> None:
         """No request waits here: each has a listener of its own for its cancellation."""
 
-    def stop(self) -> None:
+    def stop(self, why: str | None = None) -> None:
         self._stopped = True
         for run in tuple(self._live):
             self._fail(run, self._unloaded(run.request))

@@ -269,8 +269,9 @@ class ModelLoad:
     ) -> None:
         """Instances that don't serve yet: listen to their health, and warm them up."""
         for runner in instances:
+            runner.health_changed = partial(self._on_health, model, runner)
             if isinstance(runner.instance, MortalInstance):
-                runner.instance.health_changed = partial(self._on_health, model, runner)
+                runner.instance.health_changed = runner.health_changed
             if runner.spec.passive:
                 continue
             services = self.parts.services

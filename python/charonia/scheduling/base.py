@@ -44,8 +44,12 @@ class Scheduler(Protocol):
     def pending_count(self) -> int:
         """Requests waiting."""
 
-    def stop(self) -> None:
-        """Settle what waits with UnavailableError, and end every `next_batch`."""
+    def stop(self, why: str | None = None) -> None:
+        """Settle what waits with UnavailableError, and end every `next_batch`.
+
+        Args:
+            why: the model is unloaded, for those who wait; None where somebody has asked for it.
+        """
 
 
 @runtime_checkable

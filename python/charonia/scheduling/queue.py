@@ -226,6 +226,7 @@ def unloading(request: InferRequest) -> UnavailableError:
     return UnavailableError(f"{request_prefix(request)}model '{request.model_name}' is being unloaded")
 
 
-def unloaded(request: InferRequest) -> UnavailableError:
-    """What a request hears that waited until its model was gone."""
-    return UnavailableError(f"{request_prefix(request)}model '{request.model_name}' was unloaded")
+def unloaded(request: InferRequest, why: str | None = None) -> UnavailableError:
+    """What a request hears that waited until its model was gone. `why`: as in `Scheduler.stop`."""
+    reason = f": {why}" if why else ""
+    return UnavailableError(f"{request_prefix(request)}model '{request.model_name}' was unloaded{reason}")

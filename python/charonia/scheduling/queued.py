@@ -283,7 +283,7 @@ class QueuedScheduler:
         if asleep > 0:
             self._bell.ring(asleep)
 
-    def stop(self) -> None:
+    def stop(self, why: str | None = None) -> None:
         with self._lock:
             self._stopped = True
             waiting = list(self._queue.waiting())
@@ -291,7 +291,7 @@ class QueuedScheduler:
             idle = self._idle
             self._nudge()
         for request in waiting:
-            self._refuse(request, unloaded(request))
+            self._refuse(request, unloaded(request, why))
         # One for each instance inside a wait: those that are busy look at the flag first.
         self._bell.ring(idle)
         self._timer.forget(self._on_deadline)

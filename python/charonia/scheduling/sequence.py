@@ -189,10 +189,10 @@ class SequenceScheduler:
             self._wake_all()
         self._tell()
 
-    def stop(self) -> None:
+    def stop(self, why: str | None = None) -> None:
         with self._lock:
             self._stopped = True
-            self._table.clear()
+            self._table.clear(why)
             self._wake_all()
         self._tell()
         self._timer.forget(self._on_time)

@@ -288,9 +288,9 @@ class SequenceTable:
             self._abandon(sequence, instance_died, "", now_ns)
         self.fill(now_ns)
 
-    def clear(self) -> None:
+    def clear(self, why: str | None = None) -> None:
         """Refuse all that waits. What is executed goes on."""
         living = [each for lane in self.lanes.values() for each in lane.slots if each is not None]
         for sequence in (*living, *self.backlog):
             sequence.is_closed = True
-            self._drop_waiting(sequence, unloaded)
+            self._drop_waiting(sequence, lambda request: unloaded(request, why))

@@ -6,6 +6,7 @@ import pytest
 from google.protobuf import text_format
 
 from charonia.backends.base import InstanceSpec
+from charonia.backends.instance import InstanceRunner
 from charonia.config.schema import ModelConfig
 from charonia.core.errors import BackendError, InvalidArgumentError, UnavailableError
 from charonia.core.request import SEQUENCE_START, refuse
@@ -177,6 +178,31 @@ def test_an_instance_that_cannot_be_made_leaves_nothing_behind(name):
         version(backend)
     assert [instance.closed for instance in backend.made] == [1]
     assert backend.closed == 1
+
+
+@pytest.mark.parametrize(("sequences", "last"), [("", 2), ("direct { }", 1)])
+def test_a_version_is_given_up_with_the_last_instance_that_a_bug_ends(monkeypatch, sequences, last):
+    """Of those that have sequences, each has its own."""
+    monkeypatch.setattr(InstanceRunner, "run_batch", lambda self, batch: 1 / 0)
+    model = version(Backend(), sequences)
+    died = threading.Semaphore(0)
+    for runner in model.instances:
+        runner.health_changed = died.release
+    model.start()
+    for number in range(1, last + 1):
+        assert model.failure is None
+        model.submit(start_of(number, KeptReplies()))
+        assert died.acquire(timeout=20)
+        assert model.live_instances == 2 - number
+    assert "ended by a fault of the server: ZeroDivisionError" in model.failure
+    assert model.stop(20)
+
+
+def test_an_instance_that_a_bug_ended_is_not_free():
+    model = version(Backend(), specs=SPECS[:1])
+    assert model.may_call_itself
+    model.instances[0].failure = "a bug of ours"
+    assert not model.may_call_itself
 
 
 class Listener(Instance):
