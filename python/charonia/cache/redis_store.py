@@ -23,6 +23,8 @@ _CODES = {"invalid username-password pair": "WRONGPASS", "Authentication require
 # In one round trip: large ones delay their first request, small ones cost throughput.
 _TOGETHER = 64
 _TOGETHER_BYTES = 1024 * 1024
+# Each lookup holds a request. A Redis that can't keep up with these has them wait for milliseconds already.
+_WAITING_LOOKUPS = 4096
 # What may wait to be written: a burst of large answers must not fill the memory.
 _WAITING_BYTES = 64 * 1024 * 1024
 _LARGEST_BYTES = 512 * 1024 * 1024 - 1024  # what a Redis takes as one value
@@ -71,7 +73,8 @@ class RedisCache:
         self._down = threading.Event()
         self._closing = threading.Event()
         self._refusal_told = False
-        self._lookups: Jobs[Lookup] = Jobs(_TOGETHER)
+        self._crowd_told = False
+        self._lookups: Jobs[Lookup] = Jobs(_TOGETHER, _WAITING_LOOKUPS, _TOGETHER)
         self._insertions: Jobs[tuple[bytes, bytes]] = Jobs(_TOGETHER, _WAITING_BYTES, _TOGETHER_BYTES)
         try:
             client.ping()
@@ -84,8 +87,19 @@ class RedisCache:
             thread.start()
 
     def begin_lookup(self, key: bytes, found: Found) -> None:
-        if self._down.is_set() or not self._lookups.put(Lookup(_PREFIX + key, found, monotonic() + self._wait_s)):
+        if self._down.is_set():
             found(None)
+        elif not self._lookups.put(Lookup(_PREFIX + key, found, monotonic() + self._wait_s), weight=1):
+            self._tell_crowd()
+            found(None)
+
+    def _tell_crowd(self) -> None:
+        if not self._crowd_told and not self._closing.is_set():
+            self._crowd_told = True
+            self._log.warning(
+                f"{_WAITING_LOOKUPS} lookups wait for Redis ({self._address}): requests beyond these are executed "
+                "without one; this is told once"
+            )
 
     def insert(self, key: bytes, response: CachedResponse) -> bool:
         if response.nbytes > _LARGEST_BYTES:

@@ -155,6 +155,21 @@ def test_who_waits_for_a_thread_too_long_gets_a_miss(world):
     assert world.fake.asked.empty()
 
 
+def test_who_finds_too_many_waiting_gets_a_miss_at_once(world):
+    keep(world, b"k", response())
+    world.fake.gate.clear()
+    inside = lookup(world, b"k")
+    assert world.fake.asked.get(timeout=PATIENCE_S)
+    waiting = [lookup(world, b"k") for _ in range(redis_store._WAITING_LOOKUPS)]
+    for _ in range(2):
+        assert lookup(world, b"k").get_nowait() is None
+    assert sum("lookups wait for Redis (h:1)" in line for line in world.lines.lines) == 1
+    world.fake.gate.set()
+    for each in (inside, *waiting):
+        assert each.get(timeout=PATIENCE_S) is not None
+    assert found(world, b"k") is not None
+
+
 def test_after_the_end_there_is_nothing(world):
     world.close()
     assert found(world, b"k") is None
