@@ -3,6 +3,8 @@
 import gzip
 import http.client
 import json
+import os
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from charonia.api import Server
 from charonia.core.errors import InvalidArgumentError
 from tests.conformance.test_model_control import DOUBLED
 from tests.models import onnx_models
-from tests.models.gated import PATIENCE_S
+from tests.models.gated import PATIENCE_S, readable
 from tests.models.repository import write_config, write_python_model
 
 BINARY = "application/vnd.sagemaker-triton.binary+json;json-header-size="
@@ -199,6 +201,53 @@ def test_a_model_comes_and_goes(sagemaker, models):
     assert sagemaker.models() == []
     for method, path in (("DELETE", "/models/m"), ("GET", "/models/m"), ("POST", "/models/m/invoke")):
         assert sagemaker.status(method, path) == 404
+    assert sagemaker.load("m", url)[0] == 200
+
+
+WAITS = """
+    import os
+
+    class TritonPythonModel:
+        def initialize(self, args):
+            os.write({entered}, b"!")
+            os.read({go}, 1)
+
+        def execute(self, requests): ...
+"""
+
+
+@pytest.fixture
+def pipes():
+    """Two of them, each its end to read and its end to write."""
+    ends = os.pipe(), os.pipe()
+    yield ends
+    for end in (*ends[0], *ends[1]):
+        os.close(end)
+
+
+@pytest.fixture
+def other_client(pipes):
+    with ThreadPoolExecutor(1) as pool:
+        yield pool
+        os.write(pipes[1][1], b"!")  # else a test that failed would wait for the load's end
+
+
+def test_two_loads_of_one_name_at_once(sagemaker, models, other_client, pipes):
+    """Though the archives are two, and what they are served as. The second is told while the first is under way."""
+    config = OF_FULL.replace("EXECUTION_ENV", "execution")  # inline: it has our descriptors
+    write_python_model(models / "slow", "model", config, WAITS.format(entered=pipes[0][1], go=pipes[1][0]))
+    url = lay_out_add_sub(models, "quick")
+    slow = {"X-Amzn-SageMaker-Target-Model": "slow.tar.gz"}
+    first = other_client.submit(sagemaker.load, "m", models / "slow" / "model", **slow)
+    assert readable(pipes[0][0])
+    for model in ("quick.tar.gz", "slow.tar.gz"):
+        status, text = sagemaker.load("m", url, **{"X-Amzn-SageMaker-Target-Model": model})
+        assert (status, "'m' is being loaded" in text) == (409, True)
+    assert sagemaker.models() == []
+    os.write(pipes[1][1], b"!")
+    assert first.result(PATIENCE_S) == (200, "")
+    assert sagemaker.models() == [{"modelName": "m", "modelUrl": str(models / "slow")}]
+    assert sagemaker.status("DELETE", "/models/m") == 200
     assert sagemaker.load("m", url)[0] == 200
 
 

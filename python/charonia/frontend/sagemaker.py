@@ -73,6 +73,7 @@ class SageMakerApp(RoutedApp):
         self._waiting = waiting
         self._lock = threading.Lock()
         self._loaded: dict[str, _Loaded] = {}
+        self._loading: set[str] = set()
         super().__init__(
             [
                 Route("/models", Endpoint({"GET": self._list, "POST": self._load}, status_of, log)),
@@ -109,6 +110,7 @@ class SageMakerApp(RoutedApp):
         model = ask.header(TARGET_MODEL) or name
         self._log.info(f"Loading SageMaker TargetModel: {shown(model)}")
         try:
+            self._refuse_known(name)  # at once, however long the load of that name takes
             await self._waiting.run(model, lambda: self._load_now(name, model, url))
         except CharoniaError as error:
             return error_answer(_status(error), str(error))
@@ -116,13 +118,23 @@ class SageMakerApp(RoutedApp):
 
     def _load_now(self, name: str, model: str, url: str) -> None:
         place = place_of(url, self._paths.models)
-        with self._lock:
-            if name in self._loaded:
-                raise AlreadyExistsError(f"model '{shown(name)}' is loaded already, from '{self._loaded[name].url}'")
-        self._handlers.repository.add(place.repository, place.folder, model)
-        with self._lock:
-            self._loaded[name] = _Loaded(model, place.repository)
-        self._paths.add(name, model)
+        with self._lock:  # calls take turns by model, and two may come with one name
+            self._refuse_known(name)
+            self._loading.add(name)
+        try:
+            self._handlers.repository.add(place.repository, place.folder, model)
+            with self._lock:
+                self._loaded[name] = _Loaded(model, place.repository)
+            self._paths.add(name, model)
+        finally:
+            self._loading.discard(name)
+
+    def _refuse_known(self, name: str) -> None:
+        """Raises AlreadyExistsError: it is loaded, or being loaded."""
+        if name in self._loading:
+            raise AlreadyExistsError(f"model '{shown(name)}' is being loaded")
+        if name in self._loaded:
+            raise AlreadyExistsError(f"model '{shown(name)}' is loaded already, from '{self._loaded[name].url}'")
 
     async def _unload(self, ask: Ask) -> Response:
         name = ask["name"]
