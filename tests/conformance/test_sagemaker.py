@@ -348,6 +348,22 @@ def test_an_environment_that_makes_no_sense(tmp_path, environment):
             Server(tmp_path, allow_sagemaker=True, sagemaker_port=0, allow_http=False, allow_grpc=False).start()
 
 
+@pytest.mark.parametrize("value", [None, ""])
+def test_invocations_without_a_default_model(tmp_path, environment, value):
+    onnx_models.save(onnx_models.add_sub(), tmp_path, "add_sub", 1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("SAGEMAKER_TRITON_DEFAULT_MODEL_NAME")
+        if value is not None:
+            patch.setenv("SAGEMAKER_TRITON_DEFAULT_MODEL_NAME", value)
+        with Server(tmp_path, allow_sagemaker=True, sagemaker_port=0, allow_http=False, allow_grpc=False) as running:
+            client = SageMaker(running)
+            status, _, body = client.ask("POST", "/invocations", body_for_add_sub(is_binary=False)[0], JSON)
+            assert client.status("GET", "/invocations") == 405
+            assert client.status("GET", "/ping") == 200
+    assert status == 404
+    assert "SAGEMAKER_TRITON_DEFAULT_MODEL_NAME is to name one" in json.loads(body)["error"]
+
+
 def test_keys(tmp_path, environment, models):
     onnx_models.save(onnx_models.add_sub(), tmp_path, "add_sub", 1)
     keys = ["model-repository:X-Admin=sesame", "inference:X-Infer=open"]

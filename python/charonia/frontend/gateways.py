@@ -42,20 +42,20 @@ OF_MULTI_MODEL = (*((words, INSUFFICIENT_STORAGE) for words in OUT_OF_MEMORY), (
 _HEALTH = {"ready": "/v2/health/ready", "live": "/v2/health/live"}
 _INFERENCES = ("infer", "generate", "generate_stream")
 _MODELS = "/opt/ml/models"
-_UNSPECIFIED = "unspecified_SAGEMAKER_TRITON_DEFAULT_MODEL_NAME"
+DEFAULT_MODEL = "SAGEMAKER_TRITON_DEFAULT_MODEL_NAME"
 
 
 @dataclass(frozen=True, slots=True)
 class SageMakerSettings:
     """
     Attributes:
-        model: what `/invocations` asks.
+        model: what `/invocations` asks; "" for none.
         ping: what `/ping` tells: "ready" or "live".
         inference: what `/invocations` is: "infer", "generate" or "generate_stream".
         models: the folder below which the models of a multi-model endpoint lie.
     """
 
-    model: str = _UNSPECIFIED
+    model: str = ""
     ping: str = "ready"
     inference: str = "infer"
     models: str = _MODELS
@@ -67,12 +67,10 @@ class SageMakerSettings:
         Raises:
             InvalidArgumentError: one has a value that means nothing.
         """
-        names = {"MODEL": "DEFAULT_MODEL_NAME", "PING": "PING_MODE", "INFERENCE": "INFERENCE_TYPE"}
-        given = {key: environment.get(f"SAGEMAKER_TRITON_{name}", "") for key, name in names.items()}
         settings = cls(
-            given["MODEL"] or _UNSPECIFIED,
-            given["PING"] or "ready",
-            given["INFERENCE"] or "infer",
+            environment.get(DEFAULT_MODEL, ""),
+            environment.get("SAGEMAKER_TRITON_PING_MODE") or "ready",
+            environment.get("SAGEMAKER_TRITON_INFERENCE_TYPE") or "infer",
             environment.get("CHARONIA_SAGEMAKER_MODELS", "").rstrip("/") or _MODELS,
         )
         _check("SAGEMAKER_TRITON_PING_MODE", settings.ping, _HEALTH)
@@ -87,10 +85,9 @@ class SageMakerPaths:
         self.models = settings.models
         self._publish = publish
         self._lock = threading.Lock()
-        self._paths: dict[str, tuple[str, Sequence[tuple[str, int]]]] = {
-            "/ping": (_HEALTH[settings.ping], AS_HTTP),
-            "/invocations": (inference_path(settings.model, settings.inference), AS_HTTP),
-        }
+        self._paths: dict[str, tuple[str, Sequence[tuple[str, int]]]] = {"/ping": (_HEALTH[settings.ping], AS_HTTP)}
+        if settings.model:
+            self._paths["/invocations"] = inference_path(settings.model, settings.inference), AS_HTTP
 
     def open(self) -> None:
         """Publish what does not change."""

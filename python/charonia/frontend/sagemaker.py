@@ -11,7 +11,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from charonia.control.handlers import Handlers
-from charonia.core.errors import AlreadyExistsError, CharoniaError, InvalidArgumentError, UnavailableError
+from charonia.core.errors import (
+    AlreadyExistsError,
+    CharoniaError,
+    InvalidArgumentError,
+    NotFoundError,
+    UnavailableError,
+)
 from charonia.core.log import Log
 from charonia.core.request import ANY_VERSION
 from charonia.core.text import shown
@@ -28,7 +34,7 @@ from charonia.frontend.control.http_answers import (
     json_answer,
 )
 from charonia.frontend.control.waiting import WaitingCalls
-from charonia.frontend.gateways import INSUFFICIENT_STORAGE, OUT_OF_MEMORY, SageMakerPaths
+from charonia.frontend.gateways import DEFAULT_MODEL, INSUFFICIENT_STORAGE, OUT_OF_MEMORY, SageMakerPaths
 from charonia.frontend.sagemaker_folders import place_of
 
 TARGET_MODEL = "x-amzn-sagemaker-target-model"
@@ -76,6 +82,7 @@ class SageMakerApp(RoutedApp):
         self._loading: set[str] = set()
         super().__init__(
             [
+                Route("/invocations", Endpoint({"POST": self._invoke_default}, status_of, log)),
                 Route("/models", Endpoint({"GET": self._list, "POST": self._load}, status_of, log)),
                 Route("/models/{name}", Endpoint({"GET": self._describe, "DELETE": self._unload}, status_of, log)),
                 Route("/models/{name}/invoke", Endpoint({"POST": self._invoke}, status_of, log)),
@@ -99,6 +106,12 @@ class SageMakerApp(RoutedApp):
         name = ask["name"]
         loaded = self._loaded.get(name)
         return _not_loaded(name) if loaded is None else json_answer(_described(name, loaded))
+
+    async def _invoke_default(self, ask: Ask) -> Response:
+        """Comes here only where there is no default model."""
+        raise NotFoundError(
+            f"Request for unknown model: there is no default model for /invocations; {DEFAULT_MODEL} is to name one"
+        )
 
     async def _invoke(self, ask: Ask) -> Response:
         """Only what is not loaded comes here."""
