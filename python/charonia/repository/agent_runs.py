@@ -16,7 +16,7 @@ from charonia.agents.base import AgentModel, RepositoryAgent
 from charonia.agents.registry import AgentRegistry
 from charonia.core.errors import CharoniaError, InvalidArgumentError, UnavailableError
 from charonia.core.log import Log
-from charonia.repository.temporary import TemporaryFolders
+from charonia.core.temporary import TemporaryFolders
 
 if TYPE_CHECKING:
     from charonia.config.schema import ModelConfig

@@ -13,6 +13,7 @@ from charonia.core.cloud_address import CloudAddress, is_cloud_address, parse_cl
 from charonia.core.errors import CharoniaError, InvalidArgumentError
 from charonia.core.log import Log
 from charonia.core.model_id import ModelId
+from charonia.core.temporary import TemporaryFolders
 from charonia.core.text import in_one_line
 from charonia.repository.added import Added
 from charonia.repository.files import LOCAL, Entries
@@ -23,7 +24,6 @@ from charonia.repository.remote.objects import ObjectTree
 from charonia.repository.remote.retries import Opened, SteadyStore
 from charonia.repository.remote.stores import check_installed, open_store
 from charonia.repository.repositories import Holders, holders_of_models, repository_paths
-from charonia.repository.temporary import TemporaryFolders
 
 _PREFIX = "charonia-models-"
 _MOUNT_VARIABLES = {

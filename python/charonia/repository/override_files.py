@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 from charonia.core.errors import InvalidArgumentError
+from charonia.core.temporary import TemporaryFolders
 from charonia.core.text import printable, shown
-from charonia.repository.temporary import TemporaryFolder, TemporaryFolders
+from charonia.repository.temporary import TemporaryFolder
 
 _PREFIX = "charonia-overrides-"
 _MAX_FILE_NAME_BYTES = 255

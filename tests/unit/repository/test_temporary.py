@@ -3,7 +3,8 @@
 import os
 import stat
 
-from charonia.repository.temporary import TemporaryFolder, TemporaryFolders
+from charonia.core.temporary import TemporaryFolders
+from charonia.repository.temporary import TemporaryFolder
 
 
 def test_a_folder_goes_with_its_last_holder(tmp_path):

@@ -5,13 +5,13 @@ import os
 import shutil
 import sys
 import tarfile
-import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from charonia.core.errors import InvalidArgumentError
+from charonia.core.temporary import TemporaryFolders
 
 PARAMETER = "EXECUTION_ENV_PATH"
 MODEL_DIRECTORY = "$$TRITON_MODEL_DIRECTORY"
@@ -29,10 +29,15 @@ class Environment:
 
 
 class Environments:
-    """Finds environments; keeps those that it unpacked until `close`. One for each backend."""
+    """Finds environments; keeps those that it unpacked until `close`. One for each backend.
 
-    def __init__(self) -> None:
+    Args:
+        above: where it unpacks them; None for the system's folder for temporary files.
+    """
+
+    def __init__(self, above: Path | None = None) -> None:
         self._lock = threading.Lock()
+        self._folders = TemporaryFolders("charonia-env-", above)
         self._folder: Path | None = None
 
     def find(self, model: str, value: str, model_dir: Path) -> Environment:
@@ -56,9 +61,8 @@ class Environments:
 
     def close(self) -> None:
         with self._lock:
-            if self._folder is not None:
-                shutil.rmtree(self._folder, ignore_errors=True)
-                self._folder = None
+            self._folder = None
+            self._folders.close()
 
     def _unpacked(self, model: str, archive: Path) -> Path:
         """Unpack once; again when the file has changed."""
@@ -66,7 +70,7 @@ class Environments:
         key = hashlib.sha256(f"{archive}:{stat.st_mtime_ns}:{stat.st_size}".encode()).hexdigest()[:16]
         with self._lock:
             if self._folder is None:
-                self._folder = Path(tempfile.mkdtemp(prefix="charonia-env-"))
+                self._folder = self._folders.make()
             target = self._folder / key
             if not target.exists():
                 _unpack(model, archive, target)

@@ -9,12 +9,13 @@ from pathlib import Path
 from charonia.config.model_config import CONFIG_FILE, CUSTOM_CONFIGS
 from charonia.core.errors import UnavailableError
 from charonia.core.log import Log
+from charonia.core.temporary import TemporaryFolders
 from charonia.repository.remote.downloads import Downloads
 from charonia.repository.remote.objects import ObjectTree
 from charonia.repository.remote.retries import MissingError, SteadyStore
 from charonia.repository.remote.stores import Store, StoredObject
 from charonia.repository.strays import is_version
-from charonia.repository.temporary import TemporaryFolder, TemporaryFolders
+from charonia.repository.temporary import TemporaryFolder
 
 _MAX_CONFIG_BYTES = 64 << 20
 

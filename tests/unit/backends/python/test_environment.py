@@ -87,6 +87,43 @@ def test_a_packed_environment_is_unpacked_once_and_removed_at_the_end(either_tar
     assert not Path(first.interpreter).exists()
 
 
+UNPACKS = """
+import os, sys
+from pathlib import Path
+from charonia.backends.python.environment import Environments
+environments = Environments(Path(sys.argv[2]))
+print(environments.find("m", sys.argv[1], Path(sys.argv[2])).interpreter, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_what_a_killed_server_unpacked_goes_with_the_next_one_that_unpacks(tmp_path):
+    """Not that of one that lives."""
+    archive = pack(make_conda(tmp_path / "conda"), tmp_path / "env.tar.gz")
+    above = tmp_path / "above"
+    above.mkdir()
+    servers, theirs = [], []
+    for _ in range(2):
+        command = [sys.executable, "-c", UNPACKS, str(archive), str(above)]
+        servers.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+        theirs.append(Path(servers[-1].stdout.readline().strip()))
+    servers[0].kill()
+    servers[0].wait()
+    assert [path.exists() for path in theirs] == [True, True]
+    environments = Environments(above)
+    environments.find("m", str(archive), tmp_path)
+    assert [path.exists() for path in theirs] == [False, True]
+    assert len(list(above.iterdir())) == 2
+    environments.close()
+    servers[1].kill()
+    for server in servers:
+        server.communicate()
+    environments.find("m", str(archive), tmp_path)
+    assert not theirs[1].exists()
+    environments.close()
+    assert not list(above.iterdir())
+
+
 def test_a_packed_environment_serves(workshop, tmp_path):
     conda = make_conda(tmp_path / "conda")
     # The stand-in for conda's interpreter needs a path of its own folder, which moves when it is unpacked.
