@@ -282,6 +282,22 @@ class RpcCall:
     def fail(self, code: int, message: str) -> None: ...
 
 @final
+class KeptAnswer:
+    """An answer that the wire gives by itself until this object is gone."""
+
+    def take_used(self) -> bool:
+        """Whether it was given since this was asked last."""
+
+@final
+class AnswerShelf:
+    """Where such answers of one model version lie; given with the table to `publish`."""
+
+    def __new__(cls) -> AnswerShelf: ...
+    def take_given(self) -> list[tuple[int, int, int]]:
+        """What was given since this was asked last, by order of magnitude: how many answers, nanoseconds from arrival
+        to answer in sum, and how many of these looking them up."""
+
+@final
 class Counters:
     """Totals since start, and gauges; plain integers read at once."""
 
@@ -314,7 +330,12 @@ class WireServer:
     def ports(self) -> dict[str, int | None]:
         """Of "http", "grpc", "metrics", "sagemaker", "vertex-ai"; None for one that is off, and for a Unix socket."""
     def publish(
-        self, live: bool, ready: bool, models: Mapping[tuple[str, str], tuple[bool, int, bool]], asks: bool = False
+        self,
+        live: bool,
+        ready: bool,
+        models: Mapping[tuple[str, str], tuple[bool, int, bool]],
+        asks: bool = False,
+        shelves: Mapping[tuple[str, str], AnswerShelf] | None = None,
     ) -> None:
         """Replace the table that answers health and readiness paths and RPCs, and that routes infer calls.
 
@@ -323,6 +344,9 @@ class WireServer:
         decoupled models are answered as the responses come, others in their order.
 
         `asks`: readiness of models and of the server is not in the table, it goes to `take_control`.
+
+        `shelves`, by name and version as in `models`: what lies there is answered at once, while the model is ready and
+        the server accepts requests.
         """
     def publish_gateway(self, gateway: str, paths: Mapping[str, tuple[str, Sequence[tuple[str, int]]]]) -> None:
         """Replace what the paths of "sagemaker" or "vertex-ai" stand for: by path, percent-decoded, a path of HTTP, and
@@ -359,6 +383,15 @@ class WireServer:
         """Send answers, those of one call in their order. Raises when one of them is malformed; then none is sent."""
     def fail_batch(self, failures: Sequence[_Failure]) -> None:
         """Send errors; one that is final ends its call. Raises when one of them is malformed; then none is sent."""
+    def keep(self, shelf: AnswerShelf, answer: Reply) -> KeptAnswer | None:
+        """Give this answer to later calls too, but not to its own: to those of the same model name and version, inputs
+        and requested outputs, and without anything else that could matter.
+
+        None where its own call is not such a one, has more than 256 KiB of tensors, or has an answer there. Memory that
+        is `owned` is borrowed as long as it lies there.
+        """
+    def close_shelves(self, closed: bool) -> None:
+        """While they are closed, each call is taken."""
     def take_access(self, timeout_s: float) -> tuple[bytes, int]:
         """Lines of the access log, whole ones, and how many were dropped since the last call because nobody took them.
 

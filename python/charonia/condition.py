@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from charonia.core.log import Log
 from charonia.engine.model import ModelVersion
 from charonia.repository.lifecycle import ModelLifecycle
-from charonia.repository.readiness import readiness_table, server_ready
+from charonia.repository.readiness import readiness_table, server_ready, shelves
 
 if TYPE_CHECKING:
     from charonia.frontend.doors import Doors
@@ -86,4 +86,4 @@ class Condition:
         with self._publishing:
             models = self._lifecycle().directory
             asks = any(version.readiness_tellers for version in models.loaded())
-            doors.publish(self.live, self.ready, readiness_table(models), asks)
+            doors.publish(self.live, self.ready, readiness_table(models), asks, shelves(models))

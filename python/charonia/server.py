@@ -24,6 +24,7 @@ from charonia.control.tracing import Tracing
 from charonia.core.clock import MonotonicClock
 from charonia.core.model_id import ModelId
 from charonia.core.protocols import Bell
+from charonia.core.shelf import Shelf
 from charonia.draining import drain
 from charonia.engine.engine import Engine
 from charonia.engine.inproc import InprocClient
@@ -156,6 +157,7 @@ class Server:
                 directory=lambda: self.models,
                 rate_limiter=self._rate_limiter(),
                 cache=self._cache,
+                new_shelf=self._new_shelf,
             ),
             new_bell=self._new_bell,
             models=lambda: self.models,
@@ -229,6 +231,7 @@ class Server:
         doors = Doors(self.options, settings, interior, environment=os.environ)
         self.metrics.custom.watch(FAMILY, lambda samples: doors.publish_load(load_report(samples)))
         doors.open()
+        self.log.on_verbosity(doors.follow_log)
         self._doors = doors
         self._condition.publish_at(doors)
         handlers = Handlers.over(
@@ -342,6 +345,9 @@ class Server:
     def time_to_stop_s(self) -> float:
         """What is left of the exit time-out, which counts from the beginning of the stop."""
         return max(0.0, self._stop_by - monotonic())
+
+    def _new_shelf(self) -> Shelf | None:
+        return self._doors.new_shelf() if self._doors is not None else None
 
     def _new_bell(self) -> tuple[Bell, int]:
         return self._doors.new_bell() if self._doors is not None else (ConditionBell(), 0)

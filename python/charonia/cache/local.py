@@ -51,11 +51,43 @@ class LocalCache:
             self._insertion_ns += monotonic_ns() - started_ns
         return fits
 
+    def grow(self, key: bytes, response: CachedResponse) -> bool:
+        with self._lock:
+            if self._entries.get(key) is not response:
+                return False
+            more = response.kept_nbytes
+            self._make_room(more)
+            if key not in self._entries:  # it was the one that had to go
+                return False
+            response.nbytes += more
+            self._used_bytes += more
+        return True
+
+    def count_hits(self, count: int, lookup_ns: int) -> None:
+        with self._lock:
+            self._hits += count
+            self._lookup_ns += lookup_ns
+
     def _make_room(self, nbytes: int) -> None:
-        while self._used_bytes + nbytes > self._limit_bytes:
-            _, oldest = self._entries.popitem(last=False)
-            self._used_bytes -= oldest.nbytes
-            self._evictions += 1
+        self._spare_used(nbytes)
+        while self._used_bytes + nbytes > self._limit_bytes and self._entries:
+            self._evict()
+
+    def _spare_used(self, nbytes: int) -> None:
+        """What the front end gives by itself moves here only when it would have to go."""
+        for _ in range(len(self._entries)):
+            if self._used_bytes + nbytes <= self._limit_bytes:
+                return
+            key, oldest = next(iter(self._entries.items()))
+            if oldest.take_used():
+                self._entries.move_to_end(key)
+            else:
+                self._evict()
+
+    def _evict(self) -> None:
+        _, oldest = self._entries.popitem(last=False)
+        self._used_bytes -= oldest.nbytes
+        self._evictions += 1
 
     def counters(self) -> CacheCounters:
         """For the metrics."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from charonia.core.request import NO_PARAMETERS, Parameter, Reply
+from charonia.core.shelf import KeptAnswer
 from charonia.core.tensor import Tensor
 
 # What Python needs beside the bytes of tensors, measured with CPython 3.11 to 3.13: the entry with its key and its
@@ -10,21 +11,38 @@ from charonia.core.tensor import Tensor
 _ENTRY_BYTES = 400
 _TENSOR_BYTES = 320
 _PARAMETER_BYTES = 100
+# What the wire needs for an answer that it gives by itself, and for each tensor of it; shorter ones are copied.
+_KEPT_BYTES = 500
+_KEPT_TENSOR_BYTES = 200
+_COPIED_BYTES = 8 << 10
 
 
 class CachedResponse:
     """One answer, given out any number of times. Its tensors are over `bytes`, so who gets them can't change them.
 
     Attributes:
+        kept: where the front end gives it by itself.
         nbytes: memory that it takes, all overhead included.
     """
 
-    __slots__ = ("nbytes", "outputs", "parameters")
+    __slots__ = ("kept", "nbytes", "outputs", "parameters")
 
     def __init__(self, outputs: Sequence[Tensor], parameters: Mapping[str, Parameter]) -> None:
         self.outputs = tuple(outputs)
         self.parameters = parameters
+        self.kept: list[KeptAnswer] = []
         self.nbytes = _nbytes(self.outputs, parameters)
+
+    @property
+    def kept_nbytes(self) -> int:
+        """What each place in the front end takes: it copies short tensors."""
+        outputs = [tensor.buffer.nbytes for tensor in self.outputs]
+        return _KEPT_BYTES + sum(_KEPT_TENSOR_BYTES + (nbytes if nbytes <= _COPIED_BYTES else 0) for nbytes in outputs)
+
+    def take_used(self) -> bool:
+        """Whether the front end gave it since this was asked last."""
+        used = [kept.take_used() for kept in self.kept]  # of all of them, so not until the first
+        return any(used)
 
 
 def kept_of(reply: Reply) -> CachedResponse | None:

@@ -7,11 +7,13 @@ from typing import NamedTuple
 from charonia.backends.batch import send_by_channel
 from charonia.cache.keys import KeyMaker, own_inputs
 from charonia.cache.response import CachedResponse, kept_of
+from charonia.cache.shelves import Shelves
 from charonia.cache.store import LocalStore, RemoteStore, Store
 from charonia.core.clock import Clock
 from charonia.core.errors import CharoniaError, InternalError
 from charonia.core.log import Log
 from charonia.core.request import NO_PARAMETERS, InferRequest, Reply, ReplyChannel, refuse
+from charonia.core.shelf import NewShelf, Shelf, no_shelf
 from charonia.observe.statistics import ModelStatistics
 from charonia.scheduling.errands import Errands
 
@@ -47,6 +49,7 @@ class CacheStage:
         identity: `ModelVersion.cache_identity`; while it gives None, nothing is looked up or kept.
         enqueue: the queue behind.
         on_refused: told of a request that the queue refused after a lookup elsewhere, before it is answered.
+        new_shelf: for answers that the front end may give by itself; used with a local store.
     """
 
     def __init__(
@@ -59,8 +62,10 @@ class CacheStage:
         clock: Clock,
         errands: Errands,
         log: Log,
+        new_shelf: NewShelf = no_shelf,
     ) -> None:
         self._store = store
+        self._shelves = Shelves(store, statistics, new_shelf) if isinstance(store, LocalStore) else None
         # Asked once: to ask whether something is of a protocol takes as long as all the rest of a hit.
         self._lookup = store.lookup if isinstance(store, LocalStore) else None
         self._begin_lookup = store.begin_lookup if isinstance(store, RemoteStore) else None
@@ -79,6 +84,15 @@ class CacheStage:
     def is_local(self) -> bool:
         """Whether it knows at once what there is."""
         return self._lookup is not None
+
+    def shelf(self) -> Shelf | None:
+        """Where what was found is put, to be given without coming here. For one thread at a time."""
+        return self._shelves.present(self._identity()) if self._shelves is not None else None
+
+    def count_given(self) -> None:
+        """Count what was given from there."""
+        if self._shelves is not None:
+            self._shelves.count_given()
 
     def enter(self, request: InferRequest) -> None:
         """Answer a checked request, or queue it; maybe later, on a thread of the store.
@@ -111,7 +125,7 @@ class CacheStage:
             if identity is not None and key is not None:
                 found = self._lookup(key)
                 if found is not None:
-                    self._answer(request, found, start_ns)
+                    self._answer(request, identity, key, found, start_ns)
                     continue
                 self._expect(request, identity, key, start_ns)
             missing.append(request)
@@ -134,7 +148,7 @@ class CacheStage:
         self, request: InferRequest, identity: bytes, key: bytes, start_ns: int, found: CachedResponse | None
     ) -> None:
         if found is not None:
-            self._answer(request, found, start_ns)
+            self._answer(request, identity, key, found, start_ns)
         else:
             self._expect(request, identity, key, start_ns)
             self._enqueue(request)
@@ -151,7 +165,7 @@ class CacheStage:
         except Exception as error:
             refuse(request, InternalError(f"the response cache failed by a fault of the server: {error!r}"))
 
-    def _answer(self, request: InferRequest, found: CachedResponse, start_ns: int) -> None:
+    def _answer(self, request: InferRequest, identity: bytes, key: bytes, found: CachedResponse, start_ns: int) -> None:
         if not request.settle():
             return
         now_ns = self._clock.now_ns()
@@ -159,6 +173,8 @@ class CacheStage:
         self._statistics.record_cache_hit(request, start_ns, now_ns)
         parameters = dict(found.parameters) if found.parameters else NO_PARAMETERS  # the caller's own
         reply = Reply(request, found.outputs, None, parameters)
+        if self._shelves is not None:
+            self._shelves.keep(identity, key, found, reply)
         if not request.ancestors:
             request.channel.send((reply,))
             return

@@ -31,6 +31,12 @@ class LocalStore(Store, Protocol):
 
     def lookup(self, key: bytes) -> CachedResponse | None: ...
 
+    def grow(self, key: bytes, response: CachedResponse) -> bool:
+        """`response` is about to be given by the front end too. False: it is not here any more."""
+
+    def count_hits(self, count: int, lookup_ns: int) -> None:
+        """So many were given by the front end."""
+
 
 @runtime_checkable
 class RemoteStore(Store, Protocol):

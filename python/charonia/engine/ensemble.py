@@ -60,7 +60,7 @@ class EnsembleVersion(ModelVersion):
             services.clock,
             services.submitter,
             services.directory,
-            self.statistics,
+            self._statistics,
             services.log,
         )
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from charonia.cache.stage import CacheStage, Enqueue
 from charonia.core.errors import CharoniaError, UnavailableError
 from charonia.core.request import InferRequest, refuse
+from charonia.core.shelf import Shelf
 from charonia.scheduling.base import Scheduler
 from charonia.scheduling.ordering import ReplyOrder
 from charonia.scheduling.queued import QueuedScheduler
@@ -37,6 +38,12 @@ class Entrance:
         self._rates = rates
         self._gate: Callable[[InferRequest], None] | None = None
         self.cache = make_cache(self._enqueue_missed)
+
+    def shelf(self) -> Shelf | None:
+        """Where the front end finds answers that it may give without asking. For one thread at a time."""
+        if self.cache is None or self._gate is not None or self._order is not None:
+            return None
+        return self.cache.shelf()
 
     def choose_gate(self, *, are_passive: bool) -> None:
         """Before the first request, and whenever the instances have changed.

@@ -16,6 +16,7 @@ from charonia.core.model_id import model_id
 from charonia.core.protocols import Bell
 from charonia.core.readiness import TellsReadiness
 from charonia.core.request import InferRequest, refuse
+from charonia.core.shelf import Shelf, no_shelf
 from charonia.engine.checks import RequestCheck
 from charonia.engine.entrance import Entrance, passes
 from charonia.engine.instances import InstanceMaker, InstanceSet

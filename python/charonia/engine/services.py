@@ -8,6 +8,7 @@ from charonia.cache.store import Store
 from charonia.core.clock import Clock
 from charonia.core.log import Log, SilentLog
 from charonia.core.protocols import OnDeath, Submitter
+from charonia.core.shelf import NewShelf, no_shelf
 from charonia.observe.metrics_config import MetricsOptions
 from charonia.pipelines.graph import NoModels, StepModels
 from charonia.scheduling.build import NO_AIDS, SchedulingAids
@@ -29,6 +30,7 @@ class ModelServices:
         errands: where threads do what they have taken upon them for other models.
         rate_limiter: has instances of all models wait for one another; None where none do.
         cache: where responses of models with response_cache are kept; None for nowhere.
+        new_shelf: where the front end has those of one model version that it gives by itself.
     """
 
     clock: Clock
@@ -44,3 +46,4 @@ class ModelServices:
     errands: Errands = field(default_factory=Errands)
     rate_limiter: RateLimiter | None = None
     cache: Store | None = None
+    new_shelf: NewShelf = no_shelf

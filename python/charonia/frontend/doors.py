@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from charonia._wire import WireOptions, WireServer
 from charonia.core.errors import InvalidArgumentError, UnavailableError
 from charonia.core.protocols import Bell
+from charonia.core.shelf import Shelf
 from charonia.core.threads import SupervisedThread
 from charonia.frontend.access_log import open_access_log
 from charonia.frontend.control.mounts import Mounts
@@ -16,6 +17,7 @@ from charonia.frontend.generate.request import Limits
 from charonia.frontend.ingress import Ingress, WireBell
 from charonia.frontend.interior import Interior
 from charonia.frontend.wire_remarks import WireRemarks
+from charonia.frontend.wire_shelf import WireShelf
 from charonia.options import GATEWAY_ADDRESS, ServerOptions, is_unix_socket
 
 if TYPE_CHECKING:
@@ -26,6 +28,9 @@ NO_ENVIRONMENT: Mapping[str, str] = {}
 
 Readiness = Mapping[tuple[str, str], tuple[bool, int, bool]]
 """By (name, version as text, "" for the default): ready, the route of its idle instances, decoupled."""
+
+Shelves = Mapping[tuple[str, str], Shelf]
+"""By the same names."""
 
 # What answers of requests that were failed at the end of the exit time-out have to reach their clients.
 _FLUSH_S = 1.0
@@ -73,6 +78,8 @@ class Doors:
         self._closer: threading.Thread | None = None
         self._flushed = True
         self._routes = count(1)
+        self._is_traced = False
+        self._verbosity = 0
 
     def open(self) -> None:
         """Listen, and take calls.
@@ -92,9 +99,22 @@ class Doors:
         self._gateways.open()
         if self._remarks is not None:
             self._remarks.start()
-        self._interior.tracer.on_switch(self._wire.stamp)
+        self._interior.tracer.on_switch(self._trace)
         if self._access is not None:
             self._access.start(self._wire.take_access, self._interior.log, self._interior.on_death)
+
+    def _trace(self, on: bool) -> None:
+        self._wire.stamp(on)
+        self._is_traced = on
+        self._close_shelves()
+
+    def follow_log(self, verbosity: int) -> None:
+        """So much is written to the log from now on."""
+        self._verbosity = verbosity
+        self._close_shelves()
+
+    def _close_shelves(self) -> None:
+        self._wire.close_shelves(self._is_traced or self._verbosity > 0)
 
     def choose_default_model(self, ready: Collection[str]) -> None:
         """Once models are loaded, let Vertex AI ask the one that its requests are for. Raises as `default_model`."""
@@ -118,10 +138,15 @@ class Doors:
         self._control = control_loop(self._wire, handlers, self._interior, limits, pages, self._gateways)
         self._control.start()
 
-    def publish(self, live: bool, ready: bool, models: Readiness, asks: bool) -> None:
-        """What health and readiness questions are answered from, from now on. `asks`: there are models that have to be
-        asked, so that the control plane answers."""
-        self._wire.publish(live, ready, models, asks)
+    def publish(self, live: bool, ready: bool, models: Readiness, asks: bool, shelves: Shelves) -> None:
+        """What health and readiness questions are answered from, from now on, and what is answered without asking.
+        `asks`: there are models that have to be asked, so that the control plane answers."""
+        lying = {name: shelf.shelf for name, shelf in shelves.items() if isinstance(shelf, WireShelf)}
+        self._wire.publish(live, ready, models, asks, lying)
+
+    def new_shelf(self) -> Shelf:
+        """For what is cached of one model version."""
+        return WireShelf(self._wire)
 
     def new_bell(self) -> tuple[Bell, int]:
         """A bell for the instances of one model version, and the route that `publish` knows it by."""

@@ -89,7 +89,7 @@ class WireChannel:
     def _send(self, replies: Sequence[Reply]) -> None:
         """Answers only, or errors only."""
         if replies[0].error is None:
-            self._wire.reply_batch([_answer(reply) for reply in replies])
+            self._wire.reply_batch([answer_of(reply) for reply in replies])
         else:
             self._wire.fail_batch([_failure(reply, reply.error, reply.final) for reply in replies if reply.error])
 
@@ -125,7 +125,8 @@ def _call(reply: Reply) -> InferCall:
     return cast("InferCall", reply.request.token)
 
 
-def _answer(reply: Reply) -> WireReply:
+def answer_of(reply: Reply) -> WireReply:
+    """What the wire needs of a reply without an error."""
     request = reply.request
     outputs = [_output(tensor) for tensor in reply.outputs] if reply.has_response else None
     return (_call(reply), request.model_name, request.version, outputs, reply.parameters or None, reply.final)

@@ -110,6 +110,10 @@ class _LeveledLog:
             self._write(level, message, file, line)
 
 
+def _unheard(verbosity: int) -> None:
+    pass
+
+
 class ServerLog(_LeveledLog):
     """The log of one server; any thread may call it. Changes count from the next message on.
 
@@ -143,6 +147,7 @@ class ServerLog(_LeveledLog):
         self._own: dict[str, LevelChanges] = {}
         self._models: dict[str, LogLevels] = {}
         self.highest_verbosity = self.settings.verbose_level
+        self._listener: Callable[[int], None] = _unheard
 
     @property
     def _levels(self) -> LogLevels:
@@ -165,6 +170,13 @@ class ServerLog(_LeveledLog):
     def _apply(self) -> None:
         self._models = {model: own.over(self.settings) for model, own in self._own.items()}
         self.highest_verbosity = max(each.verbose_level for each in (self.settings, *self._models.values()))
+        self._listener(self.highest_verbosity)
+
+    def on_verbosity(self, listener: Callable[[int], None]) -> None:
+        """Call `listener` with `highest_verbosity`, now and whenever levels are changed."""
+        with self._lock:
+            self._listener = listener
+            listener(self.highest_verbosity)
 
     def changes_of(self, model: str) -> LevelChanges:
         """How the levels of this model differ from the server's."""

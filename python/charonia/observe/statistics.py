@@ -83,6 +83,11 @@ class ModelStatistics:
         self.total_latency = Histogram()
         self.load_duration_ns = 0
 
+    @property
+    def counts_each(self) -> bool:
+        """Whether something here looks at each request and can't be told of several in sum."""
+        return self.summaries is not None or self.first_responses is not None
+
     def record_batch(self, stamps: Stamps, rows: int, replies: Sequence[Reply]) -> None:
         """A batch of `rows` rows along the batch dimension was executed; these of its requests got final replies."""
         with self.lock:
@@ -159,6 +164,17 @@ class ModelStatistics:
                 self.summaries.record_hit(lookup_ns, end_ns)
             if self.first_responses is not None:
                 self.first_responses.observe(total_ns)
+
+    def record_cache_hits(self, count: int, total_ns: int, lookup_ns: int) -> None:
+        """So many requests were answered by the front end with what the response cache has, within `total_ns` from
+        arrival to answer in sum, which were alike. Not where there are summaries or first responses: those count each.
+        """
+        with self.lock:
+            self.success.add(count, total_ns)
+            self.queue.count += count
+            self.cache_hit.add(count, lookup_ns)
+            self.queue_latency.observe(0, count)
+            self.total_latency.observe(total_ns // count, count)
 
     def record_cache_miss(self, lookup_ns: int, insertion_ns: int, now_ns: int) -> None:
         """The response to a request that has been counted was given to the response cache. The request took so much

@@ -16,6 +16,7 @@ mod names;
 mod options;
 mod reply;
 mod server;
+mod shelf;
 
 /// The HTTP status for a canonical status code.
 #[pyfunction]
@@ -64,6 +65,8 @@ mod _wire {
     use super::options::WireOptions;
     #[pymodule_export]
     use super::server::WireServer;
+    #[pymodule_export]
+    use super::shelf::{AnswerShelf, KeptAnswer};
     #[pymodule_export]
     use super::{bytes_fault, http_status, monotonic_ns};
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::io::ErrorKind;
+use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -25,6 +26,7 @@ use crate::control::{HttpCall, RpcCall};
 use crate::counters::Counters;
 use crate::options::WireOptions;
 use crate::reply::{collect, failure, reply, Answered};
+use crate::shelf::{AnswerShelf, KeptAnswer};
 
 /// Longer waits are cut to this; a clock that far ahead cannot be told.
 const MAX_WAIT: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -58,10 +60,23 @@ impl WireServer {
         Listener::ALL.into_iter().map(|listener| (listener.name(), self.server.port(listener))).collect()
     }
 
-    #[pyo3(signature = (live, ready, models, asks = false))]
-    fn publish(&self, live: bool, ready: bool, models: &Bound<'_, PyMapping>, asks: bool) -> PyResult<()> {
+    #[pyo3(signature = (live, ready, models, asks = false, shelves = None))]
+    fn publish(
+        &self,
+        live: bool,
+        ready: bool,
+        models: &Bound<'_, PyMapping>,
+        asks: bool,
+        shelves: Option<&Bound<'_, PyMapping>>,
+    ) -> PyResult<()> {
         let items = models.items()?.extract::<Vec<((String, String), (bool, u64, bool))>>()?;
-        let entry = |((name, version), (ready, route, decoupled))| (name, version, Entry { ready, route, decoupled });
+        let shelves = shelves.map(|shelves| shelves.items()?.extract::<Vec<(_, Py<AnswerShelf>)>>()).transpose()?;
+        let mut shelves: HashMap<(String, String), _> = shelves.into_iter().flatten().collect();
+        let entry = |(id, (ready, route, decoupled))| {
+            let shelf = shelves.remove(&id).map(|shelf| Arc::clone(&shelf.get().shelf));
+            let (name, version) = id;
+            (name, version, Entry { ready, route, decoupled, shelf })
+        };
         self.server.wire.publish(Published::new(live, ready, items.into_iter().map(entry)).asking(asks));
         Ok(())
     }
@@ -140,6 +155,17 @@ impl WireServer {
         // A malformed reply is the caller's error: then none of them is sent.
         send(py, collect(replies, |item| reply(item, inbox))?);
         Ok(())
+    }
+
+    fn keep(&self, shelf: &AnswerShelf, answer: &Bound<'_, PyAny>) -> PyResult<Option<KeptAnswer>> {
+        let (call, reply) = reply(answer, &self.server.wire.inbox)?;
+        let Reply::Ok(response) = reply else { return Ok(None) };
+        let kept = shelf.shelf.keep(&call.get().call.request.parsed, response);
+        Ok(kept.map(|kept| KeptAnswer { kept }))
+    }
+
+    fn close_shelves(&self, closed: bool) {
+        self.server.wire.shelves_closed.store(closed, Ordering::Relaxed);
     }
 
     #[allow(clippy::unused_self)] // The stub's shape: replies and failures are given to the same object.

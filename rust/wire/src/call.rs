@@ -26,6 +26,9 @@ pub enum Parameter {
     String(String),
 }
 
+/// Asks the stream of a decoupled model for a last answer without outputs; of no consequence for others.
+pub const EMPTY_FINAL_PARAMETER: &str = "triton_enable_empty_final_response";
+
 /// In the request's order.
 pub type Parameters = Vec<(String, Parameter)>;
 

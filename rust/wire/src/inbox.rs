@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 
+use crate::awake::{Pulse, Vigil};
 use crate::call::Call;
 use crate::counters::Counters;
 use crate::lend::Owner;
@@ -54,6 +55,7 @@ struct RouteState {
     visits: u64,
     /// Wake-ups that came before their waiter.
     wakes: usize,
+    pulse: Pulse,
 }
 
 #[derive(Default)]
@@ -61,6 +63,8 @@ struct State {
     items: VecDeque<Item>,
     calls: usize,
     takers: usize,
+    /// Of what `take` takes.
+    pulse: Pulse,
     routes: HashMap<Route, RouteState>,
     retired: Retired,
     closed: bool,
@@ -71,13 +75,14 @@ pub struct Inbox {
     counters: Arc<Counters>,
     state: Mutex<State>,
     arrived: Condvar,
+    vigil: Vigil,
 }
 
 impl Inbox {
     /// Room for `max_calls` calls; cancellations and retired memory are bounded by the calls they stem from.
     pub fn new(max_calls: usize, counters: Arc<Counters>) -> Arc<Self> {
         let state = Mutex::new(State::default());
-        Arc::new(Self { max_calls, counters, state, arrived: Condvar::new() })
+        Arc::new(Self { max_calls, counters, state, arrived: Condvar::new(), vigil: Vigil::default() })
     }
 
     pub fn counters(&self) -> &Counters {
@@ -169,9 +174,15 @@ impl Inbox {
     /// Up to `max_items` of what has arrived, in order. Waits until there is something, retired memory included, or
     /// the time is over; empty then, and after `close`.
     pub fn take(&self, max_items: usize, timeout: Duration) -> (Vec<Item>, Retired) {
-        let deadline = Instant::now().checked_add(timeout);
+        let begun = Instant::now();
+        let deadline = begun.checked_add(timeout);
+        if self.is_alone() && self.lock().pulse.is_brisk() {
+            self.vigil.stay_awake(|| self.counters.waiting_calls.get() > 0);
+        }
         loop {
-            let state = self.wait(deadline);
+            let mut state = self.wait(deadline);
+            let count = state.items.len();
+            state.pulse.came(count, begun.elapsed());
             let nothing_came = state.items.is_empty() && state.retired.is_empty();
             let (items, retired) = self.collect(state, max_items);
             // Else there were only calls whose client has gone, and they are no end of the waiting.
@@ -179,6 +190,11 @@ impl Inbox {
                 return (items, retired);
             }
         }
+    }
+
+    /// No call is under way that whoever waits here would take the core from.
+    fn is_alone(&self) -> bool {
+        self.counters.unsettled_calls.get() == 0
     }
 
     /// Until there is something, the time is over, or the inbox is closed.
@@ -227,7 +243,7 @@ impl Inbox {
     /// With no time it only looks, and uses up no wake-up. Retired memory is handed over too.
     pub fn take_route(&self, route: Route, max_items: usize, timeout: Duration) -> (Vec<Call>, Retired) {
         let waiter = Arc::new(Waiter::default());
-        {
+        let is_brisk = {
             let mut state = self.lock();
             let leave = !state.retired.is_empty() || timeout.is_zero();
             let attended = state.routes.entry(route).or_default();
@@ -239,10 +255,16 @@ impl Inbox {
                 return (Vec::new(), Vec::new());
             }
             attended.waiters.push_back(Arc::clone(&waiter));
+            attended.pulse.is_brisk()
+        };
+        let begun = Instant::now();
+        if is_brisk && self.is_alone() {
+            self.vigil.stay_awake(|| *waiter.lock());
         }
         waiter.wait(timeout);
         let mut state = self.lock();
         let attended = state.routes.entry(route).or_default();
+        attended.pulse.came(attended.calls.len(), begun.elapsed());
         attended.waiters.retain(|other| !Arc::ptr_eq(other, &waiter));
         self.collect_route(state, route, max_items)
     }

@@ -6,6 +6,7 @@
 pub mod access;
 pub mod answer_parts;
 pub mod authority;
+pub mod awake;
 pub mod backlog;
 pub mod bind;
 pub mod budget;
@@ -32,6 +33,7 @@ pub mod remarks;
 pub mod reply;
 pub mod restrict;
 pub mod server;
+pub mod shelf;
 pub mod slot;
 pub mod socket;
 pub mod status;

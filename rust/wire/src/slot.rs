@@ -3,10 +3,9 @@
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-/// What add/sub takes from its arrival to its answer when nothing else runs (110 µs), and some.
-const AWAKE: Duration = Duration::from_micros(150);
+use crate::awake::AWAKE;
 
 enum State<T> {
     Empty(Option<Waker>),
@@ -70,10 +69,8 @@ impl<T> Reader<T> {
         self.0.wait().await
     }
 
-    /// As `wait`, but the task stays awake for a moment while `alone` holds, and polls.
-    ///
-    /// A thread that sleeps takes 40 µs to come back, as long as a small model takes to answer. With one call in
-    /// flight there is nothing else to do on this thread, and a core to do it on.
+    /// As `wait`, but the task stays awake for a moment while `alone` holds, and polls: with one call in flight there is
+    /// nothing else to do on this thread, and a core to do it on.
     /// For HTTP only: clients of gRPC have threads that need the core themselves (290 µs for a call with this, 250 without).
     pub async fn wait_awake(&self, alone: impl Fn() -> bool) -> T {
         let until = Instant::now() + AWAKE;

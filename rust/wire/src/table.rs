@@ -5,15 +5,19 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
+use crate::shelf::Shelf;
+
 /// An opaque key chosen by the publisher; 0 goes to `take` always.
 pub type Route = u64;
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default)]
 pub struct Entry {
     pub ready: bool,
     pub route: Route,
     /// A request may get any number of responses.
     pub decoupled: bool,
+    /// Answers that are given at once, where there are any.
+    pub shelf: Option<Arc<Shelf>>,
 }
 
 /// A published state; replaced as a whole.
@@ -42,7 +46,7 @@ impl Published {
 
     /// The entry of a model version; "" asks for the default version.
     pub fn model(&self, name: &str, version: &str) -> Option<Entry> {
-        self.models.get(name)?.get(plain_number(version)).copied()
+        self.models.get(name)?.get(plain_number(version)).cloned()
     }
 
     pub fn routes(&self) -> impl Iterator<Item = Route> + '_ {

@@ -1,12 +1,14 @@
 //! What every connection of a server shares.
 
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
 
 use crate::access::AccessLog;
+use crate::awake::has_spare_core;
 use crate::budget::Budget;
 use crate::call::{Call, ParsedCall};
 use crate::connections::Connections;
@@ -20,6 +22,8 @@ use crate::inbox::Inbox;
 use crate::load::Load;
 use crate::options::Options;
 use crate::remarks::Remarks;
+use crate::reply::Reply;
+use crate::shelf::Shelf;
 use crate::status::Code;
 use crate::table::{Entry, Published, Route, Table};
 use crate::watch::Stamping;
@@ -60,7 +64,8 @@ pub struct Wire {
     pub stamping: Stamping,
     /// None when no requests are recorded.
     pub access: Option<Arc<AccessLog>>,
-    spare_core: bool,
+    /// Whoever follows requests wants to see each: then none is answered from a shelf.
+    pub shelves_closed: AtomicBool,
 }
 
 impl Wire {
@@ -80,19 +85,35 @@ impl Wire {
             phase: watch::Sender::new(Phase::Running),
             stamping: Stamping::default(),
             access: options.access.map(AccessLog::new),
-            spare_core: std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1),
+            shelves_closed: AtomicBool::new(false),
             counters,
             options,
         })
     }
 
-    /// Put a call where it will be taken, by the route that is published for its model. A full inbox refuses it.
+    /// Put a call where it will be taken, by the route that is published for its model. A full inbox refuses it. What
+    /// lies on the shelf of its model is its answer at once.
     pub fn submit(&self, call: Call) {
-        let route = self.entry(&call.request.parsed).route;
-        if let Err(refused) = self.inbox.push(call, route) {
+        let entry = self.entry(&call.request.parsed);
+        if entry.shelf.as_ref().is_some_and(|shelf| entry.ready && self.answer_from(shelf, &call)) {
+            return;
+        }
+        if let Err(refused) = self.inbox.push(call, entry.route) {
             let message = "the server has more requests waiting than it may hold, or is shutting down";
             refused.fail(Code::UNAVAILABLE, message, &mut Wakes::default());
         }
+    }
+
+    fn answer_from(&self, shelf: &Shelf, call: &Call) -> bool {
+        if self.shelves_closed.load(Ordering::Relaxed) || *self.phase.borrow() != Phase::Running {
+            return false;
+        }
+        let found = shelf.find(&call.request);
+        let is_found = found.is_some();
+        if let Some(response) = found {
+            call.reply(Reply::Ok(response), &mut Wakes::default());
+        }
+        is_found
     }
 
     /// What is published of the model that a call is for.
@@ -102,7 +123,7 @@ impl Wire {
 
     /// At most one call is in flight, and whoever answers it has a core of its own.
     pub fn is_nearly_idle(&self) -> bool {
-        self.spare_core && self.counters.unsettled_calls.get() <= 1
+        has_spare_core() && self.counters.unsettled_calls.get() <= 1
     }
 
     /// Replace the table. Routes that are no longer in it are forgotten, once nobody waits there.

@@ -5,12 +5,9 @@ use std::sync::Arc;
 use super::encode;
 use super::outgoing::{Content, Outgoing};
 use crate::backlog::Backlog;
-use crate::call::{Parameter, Request};
+use crate::call::{Parameter, Request, EMPTY_FINAL_PARAMETER};
 use crate::courier::{Courier, Wakes};
 use crate::reply::{Failure, Reply, ReplySink, Response};
-
-/// Asks for a message that says nothing but that the responses are over.
-const EMPTY_FINAL_PARAMETER: &str = "triton_enable_empty_final_response";
 
 pub struct StreamSink {
     pub outgoing: Arc<Outgoing>,

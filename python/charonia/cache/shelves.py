@@ -1,0 +1,49 @@
+"""Answers of the local cache that the front end gives by itself, and what is counted of them."""
+
+from charonia.cache.response import CachedResponse
+from charonia.cache.store import LocalStore
+from charonia.core.request import Reply
+from charonia.core.shelf import NewShelf, Shelf
+from charonia.observe.statistics import ModelStatistics
+
+# Requests may say the same in several ways: with the version or without it, outputs in any order.
+_FORMS_AT_MOST = 4
+
+
+class Shelves:
+    """Of one model version: one shelf for each of its identities, of which only the present one gets answers.
+
+    Whoever publishes the version publishes `present` with it; so what the former identity had is given no more.
+    """
+
+    def __init__(self, store: LocalStore, statistics: ModelStatistics, new_shelf: NewShelf) -> None:
+        self._store = store
+        self._statistics = statistics
+        self._new_shelf = new_shelf
+        self._identity: bytes | None = None
+        self._shelf: Shelf | None = None
+        self._former: Shelf | None = None
+
+    def present(self, identity: bytes | None) -> Shelf | None:
+        """The shelf of this identity, from now on. For one thread at a time."""
+        if identity != self._identity:
+            self.count_given()
+            self._former, self._shelf = self._shelf, self._new_shelf() if identity is not None else None
+            self._identity = identity
+        return self._shelf
+
+    def keep(self, identity: bytes, key: bytes, found: CachedResponse, reply: Reply) -> None:
+        """`found` was the answer; the next request like this need not ask."""
+        shelf = self._shelf
+        if shelf is None or identity != self._identity or len(found.kept) >= _FORMS_AT_MOST:
+            return
+        kept = shelf.keep(reply)
+        if kept is not None and self._store.grow(key, found):
+            found.kept.append(kept)
+
+    def count_given(self) -> None:
+        """Count what was given meanwhile."""
+        for shelf in (self._former, self._shelf):
+            for count, total_ns, lookup_ns in shelf.take_given() if shelf is not None else ():
+                self._statistics.record_cache_hits(count, total_ns, lookup_ns)
+                self._store.count_hits(count, lookup_ns)
