@@ -58,6 +58,7 @@ def read_with_agents(
     if before is not None and earlier is not None and earlier.try_hold():
         return AgentReading(before.reading, earlier)
     if folder is not None:
+        folder.bring_shared(parts.facts.log)  # a model may have no version before its agents have run
         for version in reading.model.versions:
             folder.bring(version, parts.facts.log)
     model, config = reading.model, reading.loaded.config

@@ -66,5 +66,6 @@ def _bring(source: ModelSource, at_hand: AtHand, parts: InspectionParts) -> None
     at_hand.folders.append(folder)
     found = at_hand.models[source.id] = replace(source.found, path=folder.path)
     folder.bring_shared(SilentLog())
-    for version in read_model(found, parts.config).versions:
+    reading = read_model(found, parts.config)
+    for version in found.versions if reading.wants_agents else reading.versions:
         folder.bring(version, SilentLog())
