@@ -65,8 +65,8 @@ impl Running {
         server.start().expect("a free port");
         let ready = Entry { ready: true, ..Entry::default() };
         let loading = Entry::default();
-        let decoupled = Entry { decoupled: true, ..ready };
-        let models = [("m", "", ready), ("m", "1", ready), ("d", "", decoupled), ("loading", "", loading)];
+        let decoupled = Entry { decoupled: true, ..ready.clone() };
+        let models = [("m", "", ready.clone()), ("m", "1", ready), ("d", "", decoupled), ("loading", "", loading)];
         let models = models.map(|(name, version, entry)| (name.to_owned(), version.to_owned(), entry));
         server.wire.table.publish(Published::new(true, true, models));
         let stop = Arc::new(AtomicBool::new(false));
