@@ -41,8 +41,22 @@ class AccessLog:
             if dropped:
                 log.warning(f"{dropped} lines of the access log were dropped: they can't be written fast enough")
             if lines:
-                self._sink.write(lines)
+                self._write(lines, log)
+        _tell_lost(self._sink, log)
         self._sink.close()
+
+    def _write(self, lines: bytes, log: Log) -> None:
+        lost_before = self._sink.lost
+        if self._sink.write(lines):
+            _tell_lost(self._sink, log)
+        elif not lost_before:
+            log.error(f"the access log can't be written: {self._sink.why}; its lines are lost until it can")
+
+
+def _tell_lost(sink: Sink, log: Log) -> None:
+    if sink.lost:
+        log.warning(f"lines of the access log that could not be written: {sink.lost} ({sink.why})")
+        sink.lost = 0
 
 
 def open_access_log(path: str) -> AccessLog | None:

@@ -202,15 +202,28 @@ class ServerLog(_LeveledLog):
             self._details.close()
 
     def _write(self, level: LogLevel, message: str, file: str, line: int, after: str = "") -> None:
+        data = self._formatted(level, message, file, line, after)
+        sink = self._sink if level in (LogLevel.WARNING, LogLevel.ERROR) else self._details
+        with self._lock:
+            if sink.lost:
+                self._tell_lost(sink)
+            sink.write(data)
+
+    def _formatted(self, level: LogLevel, message: str, file: str, line: int, after: str = "") -> bytes:
         style = self.settings.format
         if style == "json" and after:
             message, after = f"{message}\n{after}".strip("\n"), ""
         shown = quoted(message) if self._escape or style == "json" else message
         text = LINES[style](level, datetime.fromtimestamp(self._now(), UTC), self._pid, file, line, shown)
         data = f"{text}\n{as_lines(after) if self._escape else after}\n" if after else f"{text}\n"
-        sink = self._sink if level in (LogLevel.WARNING, LogLevel.ERROR) else self._details
-        with self._lock:
-            sink.write(data.encode(errors="backslashreplace"))
+        return data.encode(errors="backslashreplace")
+
+    def _tell_lost(self, sink: Sink) -> None:
+        """Where they are missing, once something can be written there again."""
+        lost = sink.lost
+        message = f"lines of the log that could not be written here: {lost} ({sink.why})"
+        told = sink.write(self._formatted(LogLevel.WARNING, message, *_place(sys._getframe())))
+        sink.lost = 0 if told else lost
 
 
 class ModelLog(_LeveledLog):

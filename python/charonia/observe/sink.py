@@ -1,4 +1,4 @@
-"""Where log lines go, written so that a reader who stalls or leaves can't hold the server up."""
+"""Where log lines go, written so that a reader who stalls or leaves, or a full disk, can't hold the server up."""
 
 import os
 import select
@@ -8,53 +8,68 @@ from typing import Protocol, TextIO
 
 # What a pipe that polls as writable takes without blocking.
 _PIPE_CHUNK_BYTES = getattr(select, "PIPE_BUF", 512)
-# How long a line may wait for a reader that was keeping up until now; after that its lines are dropped and counted.
+# How long a line may wait for a reader that was keeping up until now; after that its lines are lost and counted.
 _STALL_GRACE_MS = 500
+_NOBODY_READS = "nobody reads them"
 
 
 class Sink(Protocol):
-    """Takes whole lines, one caller at a time. Never raises, never blocks for long."""
+    """Takes whole lines, one caller at a time. Never raises, never blocks for long.
 
-    def write(self, data: bytes) -> None: ...
+    Attributes:
+        lost: lines that could not be written. Whoever writes tells it, and sets it to 0.
+        why: what kept the last of them from being written.
+    """
+
+    lost: int
+    why: str
+
+    def write(self, data: bytes) -> bool:
+        """False if they are lost: they count in `lost` then."""
+
     def close(self) -> None: ...
 
 
 class DescriptorSink:
-    """Writes to a file descriptor. A pipe without a reader loses the lines; one with a stalled reader too.
-
-    `dropped` counts the messages lost since the reader was last told.
+    """Writes to a file descriptor. A pipe without a reader loses the lines, and so does one with a stalled reader or a
+    full disk. What comes after half a line begins a line of its own.
     """
 
     def __init__(self, descriptor: int, *, owned: bool, grace_ms: int = _STALL_GRACE_MS) -> None:
         self._descriptor = descriptor
         self._owned = owned
         self._grace_ms = grace_ms
-        self.dropped = 0
         self._poll = _poll_of(descriptor)
+        self._torn = False
+        self.lost = 0
+        self.why = ""
 
-    def write(self, data: bytes) -> None:
-        if self.dropped and self._writable(0):
-            notice = f"({self.dropped} log messages were dropped because nobody read them)\n"
-            self.dropped = 0
-            self._send(notice.encode())
-        if not self._send(data):
-            self.dropped += 1
+    def write(self, data: bytes) -> bool:
+        whole = b"\n" + data if self._torn else data
+        sent = self._send(memoryview(whole))
+        if sent:
+            self._torn = whole[sent - 1 : sent] != b"\n"
+        self.lost += whole[max(sent, len(whole) - len(data)) :].count(b"\n")
+        return sent == len(whole)
 
     def close(self) -> None:
         descriptor, self._descriptor = self._descriptor, -1
         if self._owned and descriptor >= 0:
             os.close(descriptor)
 
-    def _send(self, data: bytes) -> bool:
-        view = memoryview(data)
+    def _send(self, data: memoryview) -> int:
+        """How many bytes were written."""
+        sent = 0
         try:
-            while view:
-                if not self._writable(0 if self.dropped else self._grace_ms):
-                    return False
-                view = view[os.write(self._descriptor, view[:_PIPE_CHUNK_BYTES] if self._poll else view) :]
-        except OSError:
-            return True  # nobody can read it any more: not a message to repeat later
-        return True
+            while sent < len(data):
+                if not self._writable(0 if self.lost else self._grace_ms):
+                    self.why = _NOBODY_READS
+                    break
+                end = sent + _PIPE_CHUNK_BYTES if self._poll else len(data)
+                sent += os.write(self._descriptor, data[sent:end])
+        except OSError as error:
+            self.why = error.strerror or str(error)
+        return sent
 
     def _writable(self, timeout_ms: int) -> bool:
         return self._poll is None or bool(self._poll.poll(timeout_ms))

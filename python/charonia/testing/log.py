@@ -8,9 +8,12 @@ class KeptLines:
 
     def __init__(self) -> None:
         self.text = ""
+        self.lost = 0
+        self.why = ""
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes) -> bool:
         self.text += data.decode()
+        return True
 
     def close(self) -> None: ...
 

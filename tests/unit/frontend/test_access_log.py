@@ -40,6 +40,34 @@ def test_everything_is_written_before_the_end():
     assert "7 lines of the access log were dropped" in said.text
 
 
+class FullDisk(KeptLines):
+    """Has room only for what contains `room`."""
+
+    def __init__(self, room):
+        super().__init__()
+        self.why = "No space left on device"
+        self._room = room
+
+    def write(self, data):
+        if self._room in data:
+            return super().write(data)
+        self.lost += data.count(b"\n")
+        return False
+
+
+@pytest.mark.parametrize("room", [b"four", b"nothing"])
+def test_lines_that_can_not_be_written_are_told_by_the_log(room):
+    wire, kept, (log, said) = Wire((b"one\n", 0), (b"two\nthree\n", 0), (b"four\n", 0)), FullDisk(room), kept_log()
+    access = AccessLog(kept)
+    access.start(wire.take_access, log, lambda name, error: None)
+    wire.shut_down()
+    access.close(PATIENCE_S)
+    assert said.text.count("the access log can't be written: No space left on device") == 1
+    lost = 3 if room == b"four" else 4
+    assert f"lines of the access log that could not be written: {lost} (No space left on device)" in said.lines[-1]
+    assert kept.lines == (["four"] if room == b"four" else []), "the log is told, not the access log"
+
+
 def test_a_failure_of_the_thread_is_told():
     died = queue.SimpleQueue()
 

@@ -1,5 +1,6 @@
 """Log lines in the three formats, levels, and readers that stall or leave."""
 
+import errno
 import json
 import os
 import re
@@ -92,22 +93,80 @@ def test_a_reader_that_left_does_no_harm() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     sink = DescriptorSink(writer, owned=True)
-    sink.write(b"into the void\n")
+    assert not sink.write(b"into\nthe void\n")
+    assert (sink.lost, sink.why) == (2, "Broken pipe")
     sink.close()
 
 
-def test_a_stalled_reader_loses_lines_and_is_told_later() -> None:
+def fill_pipe(sink: DescriptorSink) -> None:
+    while sink.write(b"x" * 4095 + b"\n"):
+        pass
+
+
+@pytest.mark.parametrize("style", LOG_FORMATS)
+def test_a_stalled_reader_loses_lines_and_is_told_later(style: str) -> None:
     reader, writer = os.pipe()
     sink = DescriptorSink(writer, owned=True, grace_ms=0)
-    while not sink.dropped:
-        sink.write(b"x" * 4095 + b"\n")
-    sink.write(b"lost\n")
-    assert sink.dropped == 2
+    made = ServerLog(LogSettings(format=style), sink)
+    fill_pipe(sink)
+    made.info("lost")
+    assert sink.lost == 2
     os.read(reader, 1 << 20)
-    sink.write(b"back\n")
-    assert os.read(reader, 1 << 20) == b"(2 log messages were dropped because nobody read them)\nback\n"
-    sink.close()
+    made.info("back")
+    told, back = os.read(reader, 1 << 20).decode().splitlines()
+    assert "lines of the log that could not be written here: 2 (nobody reads them)" in told
+    assert "back" in back
+    assert style != "json" or json.loads(told)["level"] == "WARNING"
+    assert not sink.lost
+    made.close()
     os.close(reader)
+
+
+class Disk:
+    """In place of `os.write`: takes as many bytes as there is room for."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, room: int) -> None:
+        self.room = room
+        self._write = os.write
+        monkeypatch.setattr(os, "write", self.write)
+
+    def write(self, descriptor: int, data: bytes) -> int:
+        if not self.room:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        written = self._write(descriptor, data[: self.room])
+        self.room -= written
+        return written
+
+
+@pytest.mark.parametrize(
+    ("room", "lost", "kept"), [(6, 3, ["one", "tw"]), (8, 2, ["one", "two"]), (4, 3, ["one"]), (0, 4, [])]
+)
+def test_what_comes_after_half_a_line_begins_a_line(tmp_path, monkeypatch, room, lost, kept) -> None:
+    path = tmp_path / "server.log"
+    sink = open_file_sink(str(path))
+    disk = Disk(monkeypatch, room)
+    assert not sink.write(b"one\ntwo\nthree\n")
+    assert not sink.write(b"four\n")
+    assert (sink.lost, sink.why) == (lost, "No space left on device")
+    disk.room = 1000
+    assert sink.write(b"five\n")
+    assert sink.write(b"six\n")
+    sink.close()
+    assert path.read_text().splitlines() == [*kept, "five", "six"]
+
+
+def test_a_disk_that_stays_full_is_told_once_there_is_room(tmp_path, monkeypatch) -> None:
+    path = tmp_path / "server.log"
+    disk = Disk(monkeypatch, 0)
+    made = ServerLog(LogSettings(), open_file_sink(str(path)))
+    for _ in range(3):
+        made.info("lost")
+    disk.room = 1000
+    made.info("written")
+    made.close()
+    told, written = path.read_text().splitlines()
+    assert "could not be written here: 3 (No space left on device)" in told
+    assert written.endswith('"written"')
 
 
 def test_every_format_of_the_flag_has_its_line():
