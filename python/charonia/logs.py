@@ -1,8 +1,10 @@
 """The log that the options of a server ask for."""
 
+import logging
 import os
 
 from charonia.core.errors import InvalidArgumentError
+from charonia.core.log import Log, LogLevel
 from charonia.observe.log import LogSettings, ServerLog
 from charonia.observe.sink import open_file_sink, stderr_sink, stdout_sink
 from charonia.options import ServerOptions
@@ -36,3 +38,18 @@ def open_log(options: ServerOptions, *, own_process: bool = False) -> ServerLog:
         return ServerLog(settings, open_file_sink(options.log_file), escape=escape)
     except OSError as error:
         raise InvalidArgumentError(f"--log-file={options.log_file} can't be written: {error.strerror}") from None
+
+
+class PythonLogging(logging.Handler):
+    """Warnings and errors of libraries and inline models that use Python's `logging`, as lines of the server's log.
+
+    As `logging.lastResort` it gets what no other handler takes, which Python writes to standard error otherwise.
+    """
+
+    def __init__(self, log: Log) -> None:
+        super().__init__(logging.WARNING)
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        level = LogLevel.ERROR if record.levelno >= logging.ERROR else LogLevel.WARNING
+        self._log.record(level, f"{record.name}: {self.format(record)}", record.filename, record.lineno)

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from tests.models.repository import write_python_model
+
 BODY = {"inputs": [{"name": "INPUT0", "datatype": "FP32", "shape": [1, 2], "data": [1.5, 2.5]}]}
 # Far longer than the questions asked meanwhile take; the tests don't wait for its end.
 LONG_LOAD_MS = 60_000
@@ -192,3 +194,25 @@ def test_a_log_file(serve, repository, tmp_path):
     assert server.exit_code() == 1
     assert "successfully loaded 'm'" in (tmp_path / "server.log").read_text()
     assert server.log == []
+
+
+def test_what_an_inline_model_says_by_logging_is_in_the_log(serve, tmp_path):
+    config = """
+        input { name: "INPUT0" data_type: TYPE_FP32 dims: [ 1 ] }
+        output { name: "OUTPUT0" data_type: TYPE_FP32 dims: [ 1 ] }
+        parameters { key: "execution" value { string_value: "inline" } }
+    """
+    code = """
+        import logging
+
+        class TritonPythonModel:
+            def initialize(self, args):
+                logging.getLogger("library").error("two\\nlines")
+
+            def execute(self, requests):
+                return []
+    """
+    write_python_model(tmp_path, "m", config, code)
+    server = serve(f"--model-repository={tmp_path}", "--log-format=json").started()
+    said = [json.loads(line) for line in server.log if "library" in line]
+    assert [(each["level"], each["message"]) for each in said] == [("ERROR", "library: two\nlines")]

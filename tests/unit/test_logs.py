@@ -1,13 +1,16 @@
 """Where the log goes, by the options."""
 
+import json
+import logging
 import os
 
 import pytest
 
 from charonia.core.errors import InvalidArgumentError
-from charonia.logs import open_log
+from charonia.logs import PythonLogging, open_log
 from charonia.observe.log import LogSettings
 from charonia.options import ServerOptions
+from charonia.testing.log import kept_log
 
 
 def said(options, capfd, **how):
@@ -51,3 +54,22 @@ def test_escaping_can_be_switched_off_by_tritons_variable(monkeypatch, capfd, va
     log = open_log(ServerOptions.of())
     log.error("two\nlines")
     assert len(capfd.readouterr().err.splitlines()) == lines
+
+
+def test_what_libraries_say_is_in_the_log():
+    log, lines = kept_log(format="json")
+    library, handler = logging.getLogger("charonia_test_library"), PythonLogging(log)
+    library.addHandler(handler)
+    library.info("no")
+    library.warning("about %d", 7)
+    try:
+        raise ValueError("wrong")
+    except ValueError:
+        library.exception("failed")
+    library.removeHandler(handler)
+    about, failed = map(json.loads, lines.lines)
+    assert (about["level"], about["message"]) == ("WARNING", "charonia_test_library: about 7")
+    assert about["file"] == "test_logs.py"
+    assert failed["level"] == "ERROR"
+    assert failed["message"].startswith("charonia_test_library: failed\nTraceback")
+    assert failed["message"].endswith("ValueError: wrong")

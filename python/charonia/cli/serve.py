@@ -1,6 +1,7 @@
 """`charonia serve`: a server that lives until a signal ends it. Gives the process's exit code."""
 
 import ctypes
+import logging
 import os
 import select
 import shlex
@@ -65,7 +66,7 @@ def run_server(parsed: ParsedFlags) -> int:
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     _keep_freed_memory()
     signals = StopSignals()
-    from charonia.logs import open_log
+    from charonia.logs import PythonLogging, open_log
     from charonia.server import Server
 
     try:
@@ -73,6 +74,7 @@ def run_server(parsed: ParsedFlags) -> int:
     except (CharoniaError, OSError) as error:
         print(f"error: creating server: {error}", file=sys.stderr)
         return FAILED
+    logging.lastResort = PythonLogging(server.log)
     for remark in parsed.remarks:
         server.log.info(remark)
     code = _serve(server, signals)

@@ -23,9 +23,13 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
     from opentelemetry.trace import SpanContext as OtelContext
 
+    from charonia.observe.traces.exporting import LimitedExporter
+
 ROOT = "InferRequest"
 COMPUTE = "compute"
 _SCOPE = "triton-server"
+# What a collector has, when a server stops, to take what is left.
+_LAST_S = 5.0
 
 
 class SpanSink:
@@ -36,7 +40,9 @@ class SpanSink:
     """
 
     def __init__(self, config: TraceConfig, log: Log) -> None:
-        self._processor = _processor(config)
+        self._log = log
+        self._exporter = _exporter(config)
+        self._processor = _processor(config, self._exporter)
         self._resource = _resource(config)
         log.info(f"Traces are exported to {without_secret(_url(config))}")
 
@@ -49,21 +55,32 @@ class SpanSink:
         """Nothing waits for others of its setting."""
 
     def close(self) -> None:
-        self._processor.shutdown()  # type: ignore[no-untyped-call]
+        """Export what is left. A collector that is not there doesn't hold the stop up."""
+        with self._exporter.given_up_after(_LAST_S):
+            self._processor.shutdown()  # type: ignore[no-untyped-call]
+        if self._exporter.lost:
+            self._log.warning(f"spans that the collector did not take, and that are lost: {self._exporter.lost}")
 
 
-def _processor(config: TraceConfig) -> "BatchSpanProcessor":
+def _exporter(config: TraceConfig) -> "LimitedExporter":
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+        from charonia.observe.traces.exporting import LimitedExporter
     except ImportError as error:
         raise InvalidArgumentError(
             "--trace-config mode=opentelemetry needs packages that are not installed "
             f"({error.name}); install them by: pip install 'charonia[otel]'"
         ) from None
+    return LimitedExporter(OTLPSpanExporter(endpoint=_url(config)))
+
+
+def _processor(config: TraceConfig, exporter: "LimitedExporter") -> "BatchSpanProcessor":
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
     batching = config.batching
     return BatchSpanProcessor(
-        OTLPSpanExporter(endpoint=_url(config)),
+        exporter,
         max_queue_size=batching.max_queue_size,
         # The SDK knows no delay of 0, and no batch that is larger than the queue; Triton takes both.
         schedule_delay_millis=max(1, batching.schedule_delay_ms),

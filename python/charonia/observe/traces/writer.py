@@ -78,11 +78,17 @@ class TraceWriter:
             self._changed.notify()
 
     def close(self, timeout_s: float) -> bool:
-        """Write what is there. False if that takes longer."""
+        """Write what is there. False if that takes longer: what is left is lost, and told."""
         with self._changed:
             self._closed = True
             self._changed.notify()
-        return self._thread.finish(timeout_s)
+        if self._thread.finish(timeout_s):
+            return True
+        with self._changed:
+            lost = self._dropped + sum(isinstance(each, Trace) for each in self._waiting)
+            self._waiting.clear()
+        self._log.error(f"the last traces could not be written in the time that there was; lost are {lost}")
+        return False
 
     def _run(self) -> None:
         while (item := self._next()) is not None:

@@ -94,3 +94,27 @@ def test_a_sink_that_hangs_does_not_hold_the_end_up(log):
 
 def test_it_need_not_have_been_started(log):
     assert writer(KeptTraces(), log).close(0.0)
+
+
+def test_what_the_time_of_a_stop_is_too_short_for_is_told(log, monkeypatch):
+    monkeypatch.setattr(module, "_MAX_WAITING", 3)
+    begun, may_go_on = threading.Event(), threading.Event()
+
+    class Stuck(KeptTraces):
+        def take(self, trace):
+            begun.set()
+            may_go_on.wait(PATIENCE_S)
+            super().take(trace)
+
+    sink, world = Stuck(), World()
+    slow = writer(sink, log)
+    slow.start()
+    slow.put(world.traced())
+    assert begun.wait(PATIENCE_S)
+    for _ in range(4):
+        slow.put(world.traced())
+    assert not slow.close(0)
+    assert "the last traces could not be written in the time that there was; lost are 4" in log[1].text
+    may_go_on.set()
+    assert slow.close(PATIENCE_S)
+    assert len(sink.traces) == 1
