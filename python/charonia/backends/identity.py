@@ -15,15 +15,26 @@ so that models with `backend: "mine"` find it. It is called without arguments, o
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from charonia.backends.base import Batch, InstanceSpec, ModelContext
+from charonia.backends.inspecting import Inspection
+from charonia.config.findings import Finding, Severity
 from charonia.config.io import io_specs
 from charonia.config.schema import ModelConfig
 from charonia.core.errors import InvalidArgumentError
 from charonia.core.given_data import zero_data
 from charonia.core.request import InferRequest
 from charonia.core.tensor import HostBuffer, Tensor
+
+_UNITS = {
+    "execute_delay_ms": "milliseconds",
+    "creation_delay_sec": "seconds",
+    "nested_span_count": "spans",
+    "single_activity_frequency": "spans",
+}
+"""Parameters that are whole numbers."""
 
 
 class IdentityBackend:
@@ -35,14 +46,18 @@ class IdentityBackend:
         """There is no model file that could tell more than the configuration does."""
         return context.config
 
+    def inspect(self, context: ModelContext) -> Inspection:
+        """For `charonia check`, which a backend need not serve: what `load` would refuse, with its place."""
+        return Inspection(context.config, tuple(_refusals(context)))
+
     def load(self, context: ModelContext) -> "IdentityModel":
         """Check the configuration: what fails here fails the load, with a reason that the user can act on.
 
         Raises:
             InvalidArgumentError: inputs and outputs don't pair up, or a delay is no number.
         """
-        pairs, delay_s = _pairs(context), _parameter(context, "execute_delay_ms", "milliseconds") / 1000
-        time.sleep(_parameter(context, "creation_delay_sec", "seconds"))
+        pairs, delay_s = _pairs(context), _parameter(context, "execute_delay_ms") / 1000
+        time.sleep(_parameter(context, "creation_delay_sec"))
         return IdentityModel(pairs, _rows_of_zeros(context), delay_s, _activities(context))
 
     def close(self) -> None:
@@ -138,6 +153,18 @@ def _pairs(context: ModelContext) -> list[tuple[str, str]]:
     return [(source.name, target.name) for source, target in zip(inputs, outputs, strict=False)]
 
 
+def _refusals(context: ModelContext) -> Iterator[Finding]:
+    checks: dict[str, Callable[[], object]] = {
+        "output": lambda: _pairs(context),
+        **{f'parameters["{name}"].string_value': partial(_parameter, context, name) for name in _UNITS},
+    }
+    for path, check in checks.items():
+        try:
+            check()
+        except InvalidArgumentError as error:
+            yield Finding(Severity.ERROR, path, context.places.find(path), str(error))
+
+
 def _rows_of_zeros(context: ModelContext) -> dict[str, Tensor]:
     """For optional inputs of fixed dims: one row of zeros, or of empty strings."""
     rows = {}
@@ -155,8 +182,8 @@ def _activities(context: ModelContext) -> Sequence[str]:
     parameters = context.config.parameters
     if "enable_custom_tracing" not in parameters or parameters["enable_custom_tracing"].string_value != "true":
         return ()
-    count = _parameter(context, "nested_span_count", "spans")
-    each = _parameter(context, "single_activity_frequency", "spans", 1) or 1
+    count = _parameter(context, "nested_span_count")
+    each = _parameter(context, "single_activity_frequency", 1) or 1
     names = ["CUSTOM_ACTIVITY_START", "CUSTOM_ACTIVITY_END", "CUSTOM_SINGLE_ACTIVITY"]
     for number in range(count):
         names.append(f"CUSTOM_ACTIVITY{number}_START")
@@ -164,12 +191,12 @@ def _activities(context: ModelContext) -> Sequence[str]:
     return (*names, *(f"CUSTOM_ACTIVITY{number}_END" for number in reversed(range(count))))
 
 
-def _parameter(context: ModelContext, name: str, unit: str, default: int = 0) -> int:
+def _parameter(context: ModelContext, name: str, default: int = 0) -> int:
     if name not in context.config.parameters:
         return default
     text = context.config.parameters[name].string_value
     if not text.isdecimal():
         raise InvalidArgumentError(
-            f"model '{context.name}': parameter '{name}' must be a whole number of {unit}, got '{text}'"
+            f"model '{context.name}': parameter '{name}' must be a whole number of {_UNITS[name]}, got '{text}'"
         )
     return int(text)

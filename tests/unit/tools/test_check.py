@@ -332,3 +332,29 @@ def test_nothing_that_a_terminal_would_act_on_is_printed():
 def test_the_lines_of_a_message_stay_lines():
     lines = as_text(report_of("it failed\n\nAt:\n  model.py(3): f"), Style()).splitlines()
     assert [line.strip() for line in lines[1:4]] == ["error: it failed", "At:", "model.py(3): f"]
+
+
+IDENTITY = """
+    backend: "identity"
+    max_batch_size: 4
+    input [ { name: "IN" data_type: TYPE_FP32 dims: [ 1 ] } ]
+    output [ { name: "OUT" data_type: TYPE_FP32 dims: [ 1 ] } ]
+    dynamic_batching { }
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "line", "words"),
+    [
+        ('model_warmup { name: "w" batch_size: 9 }', 7, "has batch_size 9, expected at most 4"),
+        ('parameters { key: "execute_delay_ms" value { string_value: "soon" } }', 7, "milliseconds, got 'soon'"),
+        ('output { name: "MORE" data_type: TYPE_FP32 dims: [ 1 ] }', 5, "'MORE' has none"),
+    ],
+)
+def test_an_identity_model_is_looked_at_as_any_other(repository, check_json, more, line, words):
+    (write_config(repository, "m", f"{IDENTITY}    {more}\n") / "1").mkdir()
+    code, document = check_json(repository)
+    assert code == 1
+    (finding,) = (each for each in document["findings"] if each["severity"] == "error")
+    assert words in finding["message"]
+    assert finding["line"] == line
