@@ -50,8 +50,8 @@ class WatchedReadiness:
         self._publish = doors.publish
         doors.publish = self._on_publish
 
-    def _on_publish(self, live, ready, models, asks):
-        self._publish(live, ready, models, asks)
+    def _on_publish(self, live, ready, models, *more):
+        self._publish(live, ready, models, *more)
         self._events.put(models[self._name, ""][0])
 
     def wait(self, is_ready):
