@@ -1,5 +1,6 @@
 """The batching strategy of a model: found, looked at without being executed, and loaded."""
 
+import ast
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -167,6 +168,8 @@ def _class_findings(source: Source) -> Iterator[Finding]:
         if method is None and name in _HOOKS and not inherits(found):
             message = f"class {CLASS_NAME} has no method named {name}"
             yield source.error(found, message, f"add: def {name}({arguments})")
+        elif isinstance(method, ast.AsyncFunctionDef):
+            yield source.error(method, f"{name} is async, and nobody awaits it", f"write def {name}({arguments}):")
         elif isinstance(method, Function) and not _takes(method, arguments):
             message = f"{name} is called as {name}({arguments}), and takes other arguments"
             yield source.error(method, message, f"write def {name}({arguments}):")

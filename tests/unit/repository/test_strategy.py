@@ -134,6 +134,7 @@ MISTAKES = [
     ("class Mine:\n    def may_join(self, batch, request): ...\n", "no class named BatchingStrategy; name 'Mine' so"),
     (GOOD.replace("def finish_batch", "def finished"), "class BatchingStrategy has no method named finish_batch; add: def finish_batch(self, batch)"),
     (GOOD.replace("def start_batch", "def begin"), "has no method named start_batch"),
+    (GOOD.replace("def may_join", "async def may_join"), "may_join is async, and nobody awaits it; write def may_join(self, batch"),
     (GOOD.replace("def may_join(self, batch, request: Request)", "def may_join(self, request)"), "may_join is called as may_join(self, batch, request), and takes other arguments"),
     (GOOD.replace("__init__(self, model: Model)", "__init__(self)"), "__init__ is called as __init__(self, model)"),
     (GOOD.replace("def __init__", "def made"), "class BatchingStrategy has no __init__, and is made with the model"),
