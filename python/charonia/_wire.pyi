@@ -387,8 +387,8 @@ class WireServer:
         """Give this answer to later calls too, but not to its own: to those of the same model name and version, inputs
         and requested outputs, and without anything else that could matter.
 
-        None where its own call is not such a one, has more than 256 KiB of tensors, or has an answer there. Memory that
-        is `owned` is borrowed as long as it lies there.
+        None where its own call is not such a one or has an answer there, and where either has more than 256 KiB of
+        tensors. Memory that is `owned` is borrowed as long as it lies there.
         """
     def close_shelves(self, closed: bool) -> None:
         """While they are closed, each call is taken."""

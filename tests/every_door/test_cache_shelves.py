@@ -49,6 +49,16 @@ WHOLE = """
 """
 
 
+JSON_CONFIG = {
+    "backend": "python",
+    "max_batch_size": 4,
+    "response_cache": {"enable": True},
+    "parameters": {"execution": {"string_value": "inline"}},
+    "input": [{"name": "IN", "data_type": "TYPE_FP32", "dims": [-1]}],
+    "output": [{"name": "OUT", "data_type": "TYPE_FP32", "dims": [-1]}],
+}
+
+
 def write_plus(folder, plus):
     write_python_model(folder, "m", CONFIG, PLUS.format(plus=plus))
 
@@ -160,14 +170,7 @@ def test_a_reload_ends_them_and_those_of_ensembles(serve, tmp_path):
 def test_so_does_another_configuration(serve):
     server = serve()
     assert values(server, "grpc") == {2}
-    config = {
-        "backend": "python",
-        "max_batch_size": 4,
-        "response_cache": {"enable": True},
-        "parameters": {"execution": {"string_value": "inline"}},
-        "input": [{"name": "IN", "data_type": "TYPE_FP32", "dims": [-1]}],
-        "output": [{"name": "OUT", "data_type": "TYPE_FP32", "dims": [-1]}],
-    }
+    config = dict(JSON_CONFIG)
     code = dedent(PLUS.format(plus=5)).encode()
     server.load_model("m", config=json.dumps(config), files={"1/model.py": code})
     assert values(server, "grpc") == {6}
@@ -176,6 +179,17 @@ def test_so_does_another_configuration(serve):
     before = server.model("m").statistics().inference_count
     assert values(server, "grpc") == {6}
     assert server.model("m").statistics().inference_count == before + 3
+
+
+@pytest.mark.parametrize("door", NETWORK_DOORS)
+def test_a_model_that_has_become_passive_gives_none(serve, door):
+    server = serve()
+    assert values(server, door) == {2}
+    server.load_model("m", config=json.dumps({**JSON_CONFIG, "instance_group": [{"passive": True}]}))
+    with pytest.raises(RefusedError, match="passive"):
+        ask(server, door)
+    server.load_model("m", config=json.dumps(JSON_CONFIG))
+    assert values(server, door) == {2}
 
 
 @pytest.mark.parametrize("door", NETWORK_DOORS)

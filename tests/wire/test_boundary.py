@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from charonia import _wire
-from charonia._wire import HttpCall, InferCall, WireOptions, WireServer
+from charonia._wire import AnswerShelf, HttpCall, InferCall, WireOptions, WireServer
 
 PATIENCE_S = 20.0
 """Nothing waits this long when it works."""
@@ -147,6 +147,72 @@ def test_large_owned_outputs_are_lent_and_given_back_by_take(server: WireServer)
     response = connection.getresponse()
     assert len(response.read()) > 4_000_000
     assert alive() is not None, "only a thread that takes may drop it"
+    until(lambda: alive() is None, server)
+    assert server.counters().pinned_output_bytes == 0
+
+
+def shelved(server: WireServer) -> AnswerShelf:
+    """A shelf that is published with the model."""
+    shelf = AnswerShelf()
+    server.publish(True, True, {("m", ""): (True, 7, False)}, shelves={("m", ""): shelf, ("other", ""): AnswerShelf()})
+    return shelf
+
+
+def test_a_kept_answer_is_given_without_a_take_until_it_is_gone(server: WireServer) -> None:
+    shelf = shelved(server)
+    connection = ask(server, body([1.0]))
+    call = take_call(server)
+    reply: _wire.Reply = (call, "m", "3", [("Y", "FP32", (1,), np.float32([5.0]), True)], {"p": 1}, True)
+    server.reply_batch([reply])
+    first = answer(connection)
+    kept = server.keep(shelf, reply)
+    assert kept is not None
+    assert not kept.take_used()
+    assert server.keep(shelf, reply) is None, "it lies there already"
+    assert answer(ask(server, body([1.0]))) == first
+    assert answer(ask(server, body([1.0], id="other"))) == (first[0], {**first[1], "id": "other"})
+    assert kept.take_used()
+    assert sum(count for count, _, _ in shelf.take_given()) == 2
+    assert shelf.take_given() == []
+    server.close_shelves(True)
+    waiting = ask(server, body([1.0]))
+    take_call(server)
+    server.close_shelves(False)
+    assert answer(ask(server, body([1.0]))) == first
+    del kept
+    waiting = ask(server, body([1.0]))
+    take_call(server)
+    waiting.close()
+
+
+def test_what_is_no_plain_answer_is_not_kept(server: WireServer) -> None:
+    shelf = shelved(server)
+    output: _wire.Output = ("Y", "FP32", (1,), np.float32([5.0]), True)
+    large: _wire.Output = ("Y", "FP32", (100_000,), np.zeros(100_000, np.float32), True)
+    asked = (body([1.0], parameters={"p": 1}), body([1.0]), body([1.0]), body([0.0] * 100_000))
+    connections = []  # a call whose client goes is news
+    for data, outputs in zip(asked, ([output], None, [large], [output]), strict=True):
+        connections.append(ask(server, data))
+        call = take_call(server)
+        assert server.keep(shelf, (call, "m", "1", outputs, None, True)) is None
+    with pytest.raises(TypeError):
+        server.keep(shelf, (call, "m"))  # type: ignore[arg-type]
+
+
+def test_kept_outputs_are_lent_until_they_are_gone(server: WireServer) -> None:
+    shelf = shelved(server)
+    connection = ask(server, body([1.0], parameters={"binary_data_output": True}))
+    call = take_call(server)
+    array, alive = owned(10_000)
+    reply: _wire.Reply = (call, "m", "1", [("Y", "FP32", array.shape, array, True)], None, True)
+    kept = server.keep(shelf, reply)
+    server.reply_batch([reply])
+    assert len(connection.getresponse().read()) > 40_000
+    del array, call, reply
+    until(lambda: server.counters().pinned_output_bytes == 40_000, server)
+    assert kept is not None
+    assert alive() is not None
+    del kept
     until(lambda: alive() is None, server)
     assert server.counters().pinned_output_bytes == 0
 

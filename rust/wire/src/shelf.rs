@@ -66,9 +66,10 @@ impl Default for Shelf {
 }
 
 impl Shelf {
-    /// Put it there for all calls that say the same. None where `parsed` is not plain, or where there is one.
+    /// Put it there for all calls that say the same. None where `parsed` is not plain, for an answer that would not be
+    /// given either, and where there is one.
     pub fn keep(self: &Arc<Self>, parsed: &ParsedCall, response: Response) -> Option<Kept> {
-        let hash = hash_of(parsed)?;
+        let hash = hash_of(parsed).filter(|_| bytes_of(&response) <= MAX_BYTES)?;
         match self.lock().answers.entry(hash) {
             Entry::Occupied(_) => return None,
             Entry::Vacant(place) => place.insert(Answer { response: Arc::new(response), used: false }),
@@ -126,10 +127,13 @@ impl Drop for Kept {
 
 /// Whether the answer is written soon, on the thread that serves other connections too.
 fn is_quick(request: &Request, response: &Response) -> bool {
-    let bytes: usize = response.outputs.iter().map(|output| output.data.len()).sum();
     let is_json = |name: &str| request.protocol == Protocol::Http && !request.parsed.wants_binary(name);
     let limit = if response.outputs.iter().any(|output| is_json(&output.name)) { MAX_JSON_BYTES } else { MAX_BYTES };
-    bytes <= limit
+    bytes_of(response) <= limit
+}
+
+fn bytes_of(response: &Response) -> usize {
+    response.outputs.iter().map(|output| output.data.len()).sum()
 }
 
 /// Equal for calls that have the same answer; None for those that say more than what is hashed here.

@@ -121,6 +121,7 @@ fn what_takes_long_is_left_to_others() {
     let mut large = plain();
     large.inputs[0].data = Bytes::from(vec![0; MAX_BYTES]);
     assert!(shelf.keep(&large, answer(3)).is_none(), "to be hashed");
+    assert!(shelf.keep(&plain(), answer(MAX_BYTES + 1)).is_none(), "to be written");
     let _kept = shelf.keep(&plain(), answer(MAX_JSON_BYTES + 1)).expect("plain");
     let json = |binary| {
         let mut parsed = plain();
