@@ -14,15 +14,21 @@ _REMEMBERED_HEADS = 1024
 
 
 class KeyMaker:
-    """Makes the keys of one model version's requests."""
+    """Makes the keys of one model version's requests.
 
-    def __init__(self) -> None:
+    Args:
+        outputs: the names of all that the model has; () where it is not known before it answers.
+    """
+
+    def __init__(self, outputs: Sequence[str] = ()) -> None:
+        self._every = sorted(outputs)
         self._heads: dict[tuple[object, ...], bytes] = {}
 
     def key(self, identity: bytes, request: InferRequest) -> bytes | None:
         """The key of a checked request; None when an input is in the memory of a device.
 
-        Not in it: id, priority and time-out. The order of inputs and of requested outputs does not matter.
+        Not in it: id, priority and time-out. The order of inputs and of requested outputs does not matter, nor whether
+        a request for all outputs names them.
 
         Args:
             identity: of the model version that serves, see `ModelVersion.cache_identity`.
@@ -42,14 +48,20 @@ class KeyMaker:
         forms = [(tensor.name, tensor.datatype, tensor.shape, tensor.buffer.nbytes) for tensor in tensors]
         if request.parameters or request.correlation_id or request.flags:
             parameters = sorted(request.parameters.items())
-            return _told(identity, forms, request.requested_outputs, parameters, request.correlation_id, request.flags)
+            requested = self._wanted(request)
+            return _told(identity, forms, requested, parameters, request.correlation_id, request.flags)
         seen = (identity, request.requested_outputs, *forms)
         head = self._heads.get(seen)
         if head is None:
             if len(self._heads) >= _REMEMBERED_HEADS:
                 self._heads.clear()
-            head = self._heads[seen] = _told(identity, forms, request.requested_outputs, [], 0, 0)
+            head = self._heads[seen] = _told(identity, forms, self._wanted(request), [], 0, 0)
         return head
+
+    def _wanted(self, request: InferRequest) -> Sequence[str]:
+        """In one order; () for all."""
+        wanted = sorted(request.requested_outputs)
+        return [] if wanted == self._every else wanted
 
 
 def _told(
@@ -61,7 +73,7 @@ def _told(
     flags: int,
 ) -> bytes:
     """`repr` tells names, types and lengths apart, so no two different requests have the same."""
-    return repr((identity, forms, sorted(requested), parameters, correlation_id, flags)).encode()
+    return repr((identity, forms, requested, parameters, correlation_id, flags)).encode()
 
 
 def own_inputs(request: InferRequest) -> None:

@@ -49,6 +49,7 @@ class CacheStage:
         identity: `ModelVersion.cache_identity`; while it gives None, nothing is looked up or kept.
         enqueue: the queue behind.
         on_refused: told of a request that the queue refused after a lookup elsewhere, before it is answered.
+        outputs: as configured, by name.
         new_shelf: for answers that the front end may give by itself; used with a local store.
     """
 
@@ -63,6 +64,7 @@ class CacheStage:
         errands: Errands,
         log: Log,
         new_shelf: NewShelf = no_shelf,
+        outputs: Sequence[str] = (),
     ) -> None:
         self._store = store
         self._shelves = Shelves(store, statistics, new_shelf) if isinstance(store, LocalStore) else None
@@ -76,7 +78,7 @@ class CacheStage:
         self._clock = clock
         self._errands = errands
         self._log = log
-        self._keys = KeyMaker()
+        self._keys = KeyMaker(outputs)
         self._missed: dict[InferRequest, _Miss] = {}
         self._told_too_large = False
 

@@ -140,6 +140,7 @@ class ModelVersion:
             services.errands,
             services.log,
             no_shelf if self._statistics.counts_each else services.new_shelf,
+            [spec.name for spec in self.outputs],
         )
 
     def _make_maker(self) -> InstanceMaker:

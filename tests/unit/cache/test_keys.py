@@ -45,6 +45,16 @@ def test_the_order_of_requested_outputs_and_parameters_does_not_matter():
     assert key(ONE, parameters={"a": 1, "b": 2}) == key(ONE, parameters={"b": 2, "a": 1})
 
 
+@pytest.mark.parametrize("more", [{}, {"parameters": {"a": 1}}])
+def test_a_request_for_all_outputs_need_not_name_them(more):
+    def made(outputs, **options):
+        return KeyMaker(outputs).key(b"model", request(ONE, **options, **more))
+
+    assert made(("X", "Y"), requested_outputs=("Y", "X")) == made(("X", "Y"))
+    assert made(("X", "Y"), requested_outputs=("X",)) != made(("X", "Y"))
+    assert made((), requested_outputs=("X", "Y")) != made(())
+
+
 DIFFERENT = {
     "bytes": ({"A": np.array([1, 3], np.int32), "B": ONE["B"]}, {}),
     "shape": ({"A": np.array([[1, 2]], np.int32), "B": ONE["B"]}, {}),
