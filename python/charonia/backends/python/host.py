@@ -275,7 +275,7 @@ class IsolatedInstance:
         """Replace a dead process, trying again with growing pauses until it works or has failed too often."""
         reason = f"its process {dead.child.death()}"
         self._end(dead)
-        self.health_changed()
+        self._tell_health()
         while not self._closing.is_set():
             delay_s = self._deaths.record()
             if delay_s is None:
@@ -287,20 +287,27 @@ class IsolatedInstance:
                 return
             try:
                 self._begin()
-            except (CharoniaError, OSError) as error:
-                reason = str(error)
+            except Exception as error:  # a bug too: nobody else would try again
+                reason = str(error) if isinstance(error, CharoniaError | OSError) else repr(error)
                 if self._life is not None:
                     self._end(self._life)
             else:
-                self.health_changed()
+                self._tell_health()
                 return
+
+    def _tell_health(self) -> None:
+        """Whatever becomes of it, the process is replaced."""
+        try:
+            self.health_changed()
+        except Exception as error:
+            self._plan.log.error(f"{self._plan.label}: its health could not be told by a fault of the server: {error!r}")
 
     def _give_up(self, reason: str) -> None:
         with self._changed:
             self.failure = f"{self._plan.label} died {self._deaths}, it is not started again; last: {reason}"
             self._changed.notify_all()
         self._plan.log.error(self.failure)
-        self.health_changed()
+        self._tell_health()
 
     def _end(self, life: _Life) -> None:
         """Free what a life used; its process is dead or dies now."""

@@ -116,6 +116,19 @@ def test_killed_while_idle_it_comes_back_by_itself(workshop):
     assert pid_of(served) != pid
 
 
+def test_it_is_replaced_whatever_becomes_of_telling_so(workshop):
+    served = workshop.serve(MORTAL, **PID)
+    first = pid_of(served)
+
+    def told():
+        raise RuntimeError("a bug elsewhere")
+
+    served.instance.health_changed = told
+    served.run(X, id="exit")
+    assert pid_of(served) != first  # waits until it is back
+    assert "a bug elsewhere" in workshop.log.wait_for("could not be told")
+
+
 def test_it_dies_too_often(workshop):
     served = workshop.serve(MORTAL, **PID, settings={"max-deaths": "2", "death-window-seconds": "600"})
     health = Health(served.instance)
