@@ -300,7 +300,9 @@ class IsolatedInstance:
         try:
             self.health_changed()
         except Exception as error:
-            self._plan.log.error(f"{self._plan.label}: its health could not be told by a fault of the server: {error!r}")
+            self._plan.log.error(
+                f"{self._plan.label}: its health couldn't be told, by a fault of the server: {error!r}"
+            )
 
     def _give_up(self, reason: str) -> None:
         with self._changed:

@@ -126,7 +126,7 @@ def test_it_is_replaced_whatever_becomes_of_telling_so(workshop):
     served.instance.health_changed = told
     served.run(X, id="exit")
     assert pid_of(served) != first  # waits until it is back
-    assert "a bug elsewhere" in workshop.log.wait_for("could not be told")
+    assert "a bug elsewhere" in workshop.log.wait_for("health couldn't be told")
 
 
 def test_it_dies_too_often(workshop):
