@@ -85,11 +85,15 @@ class Ingress:
 
     def _run(self) -> None:
         while not self._stopping:
-            items = self._wire.take(_TAKE_AT_MOST, _FOREVER_S)
-            accept = self.acceptor()
-            with self._channel.gathering():
-                for item in items:
-                    self._handle(item, accept)
+            self._take()
+
+    def _take(self) -> None:
+        """One take. Its calls are forgotten before the next one waits: their bodies count as long as they are known."""
+        items = self._wire.take(_TAKE_AT_MOST, _FOREVER_S)
+        accept = self.acceptor()
+        with self._channel.gathering():
+            for item in items:
+                self._handle(item, accept)
 
     def _handle(self, item: InferCall | int, accept: Accept) -> None:
         if isinstance(item, int):

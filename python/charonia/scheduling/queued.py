@@ -160,8 +160,8 @@ class QueuedScheduler:
         share = share_of(seat)
         lent: threading.Lock | None = None
         while True:
-            for request in arrived:
-                self._submitter.submit(request)
+            self._submit(arrived)
+            arrived = ()  # not kept while this waits
             if lent is not None:
                 self._take_back(lent)
             decision = self._decide(seat, share)
@@ -178,6 +178,10 @@ class QueuedScheduler:
             if lent is not None:
                 lent.release()
             arrived = self._wait(bell, decision)
+
+    def _submit(self, arrived: Sequence[InferRequest]) -> None:
+        for request in arrived:
+            self._submitter.submit(request)
 
     def _take_back(self, lent: threading.Lock) -> None:
         """Go on when nobody else drives the instance any more. Meanwhile another may do what this one was woken for."""

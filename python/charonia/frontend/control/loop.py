@@ -118,23 +118,27 @@ class ControlLoop:
 
     def _take(self) -> None:
         while not self._stopping.is_set():
-            with self._lock:
-                places = self._max_open - self._open_calls
-            asked_at = time.monotonic()
-            items = self._source.take_control(places, TAKE_TIMEOUT_S)
-            calls = [item for item in items if not isinstance(item, int) and not self._is_direct(item)]
-            news = [item for item in items if isinstance(item, int)]
-            with self._lock:
-                self._open_calls += len(calls)
-                is_woken = self._open_calls < self._max_open and not places
-            if calls:
-                self._call_loop(self._dispatch, calls)
-            if news:
-                if self._direct is not None:
-                    self._direct.told(news)
-                self._call_loop(self._http.told, news)
-            if not (items or is_woken) and time.monotonic() - asked_at < TAKE_TIMEOUT_S / 2:
-                self._stopping.wait(_PAUSE_S)
+            self._take_once()
+
+    def _take_once(self) -> None:
+        """Its calls are forgotten before the next one waits: their bodies count as long as they are known."""
+        with self._lock:
+            places = self._max_open - self._open_calls
+        asked_at = time.monotonic()
+        items = self._source.take_control(places, TAKE_TIMEOUT_S)
+        calls = [item for item in items if not isinstance(item, int) and not self._is_direct(item)]
+        news = [item for item in items if isinstance(item, int)]
+        with self._lock:
+            self._open_calls += len(calls)
+            is_woken = self._open_calls < self._max_open and not places
+        if calls:
+            self._call_loop(self._dispatch, calls)
+        if news:
+            if self._direct is not None:
+                self._direct.told(news)
+            self._call_loop(self._http.told, news)
+        if not (items or is_woken) and time.monotonic() - asked_at < TAKE_TIMEOUT_S / 2:
+            self._stopping.wait(_PAUSE_S)
 
     def _is_direct(self, call: "HttpCall | RpcCall") -> bool:
         return self._direct is not None and _is_http(call) and self._direct.takes(call)
