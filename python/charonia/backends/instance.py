@@ -12,6 +12,7 @@ from charonia.core.clock import Clock
 from charonia.core.errors import BackendError, CharoniaError, InternalError
 from charonia.core.log import Log
 from charonia.core.protocols import BatchSource, Bell, MeasuringSource, OnDeath, RateShare
+from charonia.core.readiness import TellsReadiness
 from charonia.core.request import InferRequest, refuse
 from charonia.observe.statistics import ModelStatistics
 
@@ -48,6 +49,8 @@ class InstanceRunner:
 
     Attributes:
         share: what the rate limiter knows it by; None where nothing is limited.
+        teller: the instance, if it is one that may have a word on its readiness. Known from the start: to ask whether
+            something is of a protocol takes 25 µs, and each change of a model asks it of all instances.
         driving: whoever drives the instance holds it: its own thread, but while that waits for work.
         failure: why its thread ended by a bug of ours; None for nearly every one.
         health_changed: set by the owner before `start`; called by that thread then, so it must not wait for it.
@@ -76,6 +79,7 @@ class InstanceRunner:
         self._limit_ns = _QUICK_NS if isinstance(instance, AgileInstance) and is_agile and instance.any_thread else 0
         self._limit_waiting_ns = _BRIEF_NS if is_agile else 0
         self._mortal = instance if isinstance(instance, ReturningInstance) else None
+        self.teller = instance if isinstance(instance, TellsReadiness) else None
         self._on_executed = source.on_executed if isinstance(source, MeasuringSource) else None
         self._is_busy = False
         self._usual_ns = _UNKNOWN_NS

@@ -129,8 +129,7 @@ class InstanceSet:
     @property
     def readiness_tellers(self) -> Sequence[TellsReadiness]:
         """Those that have to be asked whether they are ready."""
-        instances = (runner.instance for runner in self.runners)
-        return [each for each in instances if isinstance(each, TellsReadiness) and each.tells_ready]
+        return [runner.teller for runner in self.runners if runner.teller is not None and runner.teller.tells_ready]
 
     def failure(self, *, have_sequences: bool) -> str | None:
         """Why they serve no more: one was given up for good, or the last one ended by a bug of ours; None when they do.

@@ -82,6 +82,7 @@ class ModelLifecycle(Generic[V]):
         """
         there = {*names, *unusable}
         with self._lock:
+            before = {name: _known_of(model) for name, model in self._models.items()}
             for name in [name for name, model in self._models.items() if name not in there and not _in_use(model)]:
                 del self._models[name]
             for name in there:
@@ -89,9 +90,12 @@ class ModelLifecycle(Generic[V]):
                 model.unusable, model.gone = unusable.get(name, ""), False
             for name in asked:
                 self._models[name].asked = True
-            self._known = True
-            self._touched.update(self._views, there)
-        self._publication.show()
+            after = {name: _known_of(model) for name, model in self._models.items()}
+            changed = {name for name in {*before, *after} if before.get(name) != after.get(name)}
+            self._touched.update(changed)
+            is_news, self._known = bool(changed) or not self._known, True
+        if is_news:
+            self._publication.show()
 
     def load(self, plans: Plans[V], *, in_pool: bool = True) -> Mapping[ModelId, str]:
         """Load models, and wait until each has been tried.
@@ -306,6 +310,11 @@ class ModelLifecycle(Generic[V]):
             self._touched.clear()
             self.directory = Directory(dict(self._views), scanned=self._known)
         self._on_change()
+
+
+def _known_of(model: ModelRecord[V]) -> tuple[object, ...]:
+    """What a look at the repositories may change."""
+    return model.unusable, model.gone, model.asked
 
 
 def _in_use(model: ModelRecord[V]) -> bool:
