@@ -7,6 +7,7 @@ import pytest
 
 from charonia.core.errors import CharoniaError, InvalidArgumentError, NotFoundError, UnavailableError
 from charonia.core.log import SilentLog
+from charonia.core.model_id import model_id
 from charonia.repository.lifecycle import ModelLifecycle
 from charonia.repository.plans import Change
 from charonia.repository.states import IndexEntry, State
@@ -493,6 +494,25 @@ def test_what_the_repositories_hold_is_known_anew_each_time(lifecycle: ModelLife
     ]
     lifecycle.know(["twice"], {})
     assert states(lifecycle, "twice") == {None: (None, "")}
+
+
+def test_a_look_that_finds_nothing_new_is_not_announced() -> None:
+    announced: list[int] = []
+    made: ModelLifecycle[FakeVersion] = ModelLifecycle(SilentLog(), on_change=lambda: announced.append(1))
+
+    def news(names: list[str], unusable: dict[str, str]) -> int:
+        announced.clear()
+        made.know(map(model_id, names), {model_id(name): why for name, why in unusable.items()})
+        return len(announced)
+
+    assert news([], {}) == 1, "that there is nothing is known from now on"
+    assert news([], {}) == 0
+    assert news(["a", "b"], {}) == 1
+    assert news(["a", "b"], {}) == 0
+    assert news(["a"], {"b": "in two of them"}) == 1
+    assert news(["a"], {"b": "in two of them"}) == 0
+    assert news(["a"], {}) == 1
+    assert [entry.name for entry in made.directory.index()] == ["a"]
 
 
 @pytest.mark.parametrize("threads", [1, 3])
