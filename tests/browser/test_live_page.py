@@ -1,48 +1,20 @@
 """The live page in a browser: it shows what is, goes on by itself, and sends what is typed into it."""
 
-import contextlib
-import json
 import re
 
 import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-import charonia
-from tests.models.repository import write_config
+from tests.browser.pages import add, at, card, serving
 
-CONFIG = """
-    backend: "identity"
-    max_batch_size: 4
-    input [ { name: "INPUT0" data_type: TYPE_INT64 dims: [ 2 ] } ]
-    output [ { name: "OUTPUT0" data_type: TYPE_INT64 dims: [ 2 ] } ]
-    instance_group [ { kind: KIND_CPU count: 3 } ]
-"""
 HOSTILE = '<img src=x onerror="alert(1)">'
-
-
-def add(folder, name, config=CONFIG):
-    (write_config(folder, name, config) / "1").mkdir()
 
 
 @pytest.fixture
 def repository(tmp_path):
     add(tmp_path, "echo")
     return tmp_path
-
-
-@contextlib.contextmanager
-def serving(repository, **options):
-    with charonia.Server(repository, http_port=0, metrics_port=0, http_address="127.0.0.1", **options) as server:
-        yield server
-
-
-def at(server, port="metrics"):
-    return f"http://127.0.0.1:{server.ports[port]}/live"
-
-
-def card(page, name):
-    return page.locator(f"article[data-model={json.dumps(name)}]")
 
 
 def test_models_their_states_and_reasons(page, repository):
@@ -166,8 +138,8 @@ def test_trying_a_model(page, repository):
         echo.get_by_title("shape").fill("5, 2")
         echo.get_by_title("shape").dispatch_event("change")
         echo.get_by_role("button", name="Send").click()
-        expect(echo.locator("pre.wrong")).to_contain_text("400: ")
-        expect(echo.locator("pre.wrong")).to_contain_text("batch-size must be <= 4")
+        expect(echo.locator("pre .wrong")).to_contain_text("400: ")
+        expect(echo.locator("pre .wrong")).to_contain_text("batch-size must be <= 4")
 
 
 def test_restricted_calls_need_their_header_here_too(page, repository):
@@ -185,7 +157,7 @@ def test_restricted_calls_need_their_header_here_too(page, repository):
         headers.fill("secret-key: wrong")
         headers.dispatch_event("change")
         echo.get_by_role("button", name="Send").click()
-        expect(echo.locator("pre.wrong")).to_contain_text("403: This API is restricted")
+        expect(echo.locator("pre .wrong")).to_contain_text("403: This API is restricted")
 
 
 def test_percentiles_are_those_of_the_counts(page, repository):

@@ -13,6 +13,7 @@ from charonia.control.live import Live
 from charonia.core.log import Log
 from charonia.frontend.control.app import RoutedApp
 from charonia.frontend.control.http_answers import Ask, Endpoint, NotFound, StatusOf, json_answer
+from charonia.frontend.generate.request import MAX_VALUES
 
 PREFIX = "/live"
 STATE = f"{PREFIX}/state"
@@ -31,6 +32,8 @@ _FILES = {
     f"{PREFIX}/page.js": ("page.js", "text/javascript; charset=utf-8"),
     f"{PREFIX}/numbers.js": ("numbers.js", "text/javascript; charset=utf-8"),
     f"{PREFIX}/try.js": ("try.js", "text/javascript; charset=utf-8"),
+    f"{PREFIX}/asking.js": ("asking.js", "text/javascript; charset=utf-8"),
+    f"{PREFIX}/tensors.js": ("tensors.js", "text/javascript; charset=utf-8"),
 }
 
 Load = Callable[[], dict[str, Any]]
@@ -51,7 +54,7 @@ class LiveApp(RoutedApp):
     ) -> None:
         self._live = live
         self._load = load
-        self._more = {"try_it": try_it, "try_port": try_port}
+        self._more = {"try_it": try_it, "try_port": try_port, "most_values": MAX_VALUES}
         routes = [Route(path, Endpoint({"GET": _file(*file)}, status_of, log)) for path, file in _FILES.items()]
         routes.append(Route(STATE, Endpoint({"GET": self._state}, status_of, log)))
         super().__init__(routes, NotFound())

@@ -86,7 +86,7 @@ function showModel(key, model, state) {
   find(".reason").hidden = !model.reason;
   find(".numbers").hidden = !model.counts;
   if (model.counts) showNumbers(key, model, state.bounds_ms, find);
-  if (state.try_it && model.counts) offerToTry(find(".try"), model);
+  if (state.try_it && model.counts) offerToTry(find(".try"), model, state.most_values);
   return card;
 }
 
