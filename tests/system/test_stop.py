@@ -1,6 +1,7 @@
 """How the command stops: signals, requests in flight, exit codes."""
 
 import json
+import os
 import queue
 import signal
 import socket
@@ -11,6 +12,8 @@ import numpy as np
 import psutil
 import pytest
 import tritonclient.grpc as grpcclient
+
+from tests.models.repository import write_python_model
 
 BODY = {"inputs": [{"name": "INPUT0", "datatype": "FP32", "shape": [1, 1], "data": [4.0]}]}
 
@@ -234,3 +237,47 @@ def test_a_delay_ends_by_itself_and_then_requests_in_flight_are_answered(serve, 
     assert request.result() == 200
     assert server.exit_code() == 0
     assert "Another signal" not in server.text
+
+
+RESPONSES = 50
+STREAM_CONFIG = """
+    model_transaction_policy { decoupled: true }
+    input { name: "X" data_type: TYPE_INT32 dims: [ 1 ] }
+    output { name: "Y" data_type: TYPE_INT32 dims: [ 1 ] }
+"""
+# Goes on from the middle of its responses when somebody writes into the pipe `go`.
+STREAM_MODEL = """
+    import numpy as np
+    import triton_python_backend_utils as pb_utils
+
+    class TritonPythonModel:
+        def execute(self, requests):
+            sender = requests[0].get_response_sender()
+            for number in range(RESPONSES):
+                if number == RESPONSES // 2:
+                    open("GO").read()
+                sender.send(pb_utils.InferenceResponse([pb_utils.Tensor("Y", np.array([number], np.int32))]))
+            sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_to_all_processes_of_the_service_leaves_a_stream_its_end(serve, repository, tmp_path, number):
+    go = tmp_path / "go"
+    os.mkfifo(go)
+    code = STREAM_MODEL.replace("RESPONSES", str(RESPONSES)).replace("GO", str(go))
+    write_python_model(repository.path, "stream", STREAM_CONFIG, code)
+    server = serve(repository.flag).started()
+    connection = server.connect()
+    connection.request("POST", "/v2/models/stream/generate_stream", '{"X": 1}')
+    stream = connection.getresponse()
+    first = [stream.readline() for _ in range(RESPONSES)]  # each event is a line and an empty one
+    for process in psutil.Process(server.process.pid).children(recursive=True):
+        process.send_signal(number)
+    server.signal(number)
+    server.wait_for("Waiting for in-flight requests to complete: 1 now")
+    go.write_text("go")
+    events = [line for line in (*first, *stream.read().splitlines()) if line.startswith(b"data:")]
+    connection.close()
+    assert [json.loads(event.removeprefix(b"data:"))["Y"] for event in events] == list(range(RESPONSES))
+    assert server.exit_code() == 0

@@ -13,13 +13,14 @@ import signal
 import socket
 import struct
 import sys
+import threading
 
 PACKAGE = "_charonia_child"
 _FAILED = 7  # wire.FAILED
 
 
 def main() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in the terminal is the server's; it ends its children itself
+    _leave_signals_to_the_server()
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [folder for folder in sys.path if os.path.abspath(folder) != here]
     descriptors = [int(text) for text in sys.argv[1:6]]
@@ -31,6 +32,37 @@ def main() -> None:
         sys.exit(1)
     _make_package(here)
     _serve(*descriptors)
+
+
+def _leave_signals_to_the_server() -> None:
+    """What stops a service may be sent to all its processes. The server has the requests answered first, and then ends
+    this process by its link, or kills it. A function, as SIG_IGN would stay with the programs that the model starts."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _pass_over)
+        signal.siginterrupt(number, False)  # system calls of libraries go on
+
+
+def _pass_over(*_: object) -> None:
+    pass
+
+
+def _have_forks_end() -> None:
+    """Processes that the model forks end by SIGTERM: so does `multiprocessing` end its workers. One that comes before
+    the new process is ready for it waits."""
+    masks = threading.local()
+
+    def hold() -> None:
+        masks.before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+
+    def release() -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, masks.before)
+
+    def release_in_fork() -> None:
+        if signal.getsignal(signal.SIGTERM) is _pass_over:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        release()
+
+    os.register_at_fork(before=hold, after_in_parent=release, after_in_child=release_in_fork)
 
 
 def _problem() -> str:
@@ -70,6 +102,7 @@ def _serve(work_fd: int, events_fd: int, inputs_fd: int, outputs_fd: int, replie
     serve = importlib.import_module(PACKAGE + ".serve")
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # lines must not wait in a buffer
+    _have_forks_end()
     sys.dont_write_bytecode = True  # the model repository is not ours to write into
     sys.argv = [""]
     work = wire.Channel(socket.socket(fileno=work_fd))
