@@ -10,7 +10,7 @@ with charonia.Server(model_repository="models") as server:
 """
 
 from collections.abc import Mapping, Sequence
-from os import PathLike, fspath
+from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +39,8 @@ class Server:
 
     Args:
         model_repository: one folder of models, or several.
-        options: as the flags of `charonia serve`, in snake case (`strict_readiness=False`). `http_port`, `grpc_port`
+        options: as the flags of `charonia serve`, in snake case (`strict_readiness=False`); one that may be repeated
+            takes a text as on the command line, a list of them, or a dictionary of settings. `http_port`, `grpc_port`
             and `metrics_port` open a port (0: a free one), `http_address="unix:/run/charonia.sock"` opens a socket;
             without them there is none. `log_info=True` shows more.
         mount: ASGI apps of your own on the HTTP port, by the prefix of their paths: `{"/chat": app}`. An app sees the
@@ -57,9 +58,8 @@ class Server:
         mount: Mapping[str, "ASGIApp"] = NO_MOUNTS,
         **options: Any,
     ) -> None:
-        paths = [model_repository] if isinstance(model_repository, str | PathLike) else list(model_repository)
         closed = {f"allow_{name}": _is_asked_for(name, options) for name in _LISTENERS}
-        settings = {**_QUIET, **closed, **options, "model_repository": [fspath(path) for path in paths]}
+        settings = {**_QUIET, **closed, **options, "model_repository": model_repository}
         check_mounts(mount)
         if mount and not _is_asked_for("http", options):
             raise InvalidArgumentError("mount needs the HTTP port: add http_port=8000, or http_port=0 for a free one")

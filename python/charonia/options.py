@@ -16,6 +16,7 @@ from charonia.core.restrictions import GRPC_PREFIX, Key, read_restrictions
 from charonia.core.tls import TlsFiles, tls_files
 from charonia.observe.metrics_config import parse_metrics_config
 from charonia.observe.traces.config import parse_trace_config
+from charonia.option_values import option_value
 
 MODEL_CONTROL_MODES = ("none", "explicit", "poll")
 NO_GPU = ("error", "cpu")
@@ -209,15 +210,16 @@ class ServerOptions:
 
     @classmethod
     def of(cls, **settings: Any) -> "ServerOptions":
-        """Options from keywords.
+        """Options from keywords, whose values may have any form that `option_values.py` reads.
 
         Raises:
-            InvalidArgumentError: a keyword that is no setting.
+            InvalidArgumentError: a keyword that is no setting, or a value of a type that it can't have.
         """
         unknown = sorted(set(settings) - set(cls.names()))
         if unknown:
             raise InvalidArgumentError(f"'{unknown[0]}' is no setting of a server; known are: {', '.join(cls.names())}")
-        return cls(**settings)
+        declared = {each.name: each.type for each in fields(cls)}
+        return cls(**{name: option_value(name, declared[name], value) for name, value in settings.items()})
 
     def check(self) -> None:
         """Refuse settings that contradict one another, or that no server could follow.

@@ -159,6 +159,21 @@ def test_options_are_checked(tmp_path):
         charonia.Server(tmp_path, http_prot=1)
     with pytest.raises(InvalidArgumentError, match="--no-gpu"):
         charonia.Server(tmp_path, no_gpu="maybe")
+    with pytest.raises(InvalidArgumentError, match="--http-port must be a whole number, got '0'"):
+        charonia.Server(tmp_path, http_port="0")
+
+
+@pytest.mark.parametrize(
+    "cache",
+    ["local,size=1048576", ["local,size=1048576"], {"local": {"size": 1048576}}, {"local": {"size": "1048576"}}],
+)
+def test_settings_in_every_form(tmp_path, cache):
+    repository = add_model(tmp_path, "cached", more="response_cache { enable: true }")
+    with charonia.Server(repository, cache_config=cache, backend_config="python,execution=inline") as server:
+        model = server.model("cached")
+        for _ in range(2):
+            model.infer(INPUT0=[[1.0]])
+        assert (model.statistics().inference_count, model.statistics().execution_count) == (1, 1)
 
 
 def test_a_missing_repository(tmp_path):

@@ -65,8 +65,8 @@ def test_repeated_flags_add_up_or_the_last_counts() -> None:
 )
 @pytest.mark.parametrize("value", [None, "80"])
 def test_numbers_that_are_none(name: str, value: object) -> None:
-    with pytest.raises(InvalidArgumentError, match=rf"--{name.replace('_', '-')} must be .*, got {value}"):
-        ServerOptions.of(model_repository=["/models"], **{name: value}).check()
+    with pytest.raises(InvalidArgumentError, match=rf"--{name.replace('_', '-')} must be a .*number, got {value!r}"):
+        ServerOptions.of(model_repository=["/models"], **{name: value})
 
 
 def test_a_flag_without_a_value() -> None:

@@ -10,23 +10,21 @@ from charonia.cli.values import (
     address,
     boolean,
     cache_size,
-    flat_settings,
     integer,
     integer_of_at_least_0,
     integer_of_at_least_1,
     lower,
-    merged_settings,
     name,
     number,
     older_trace_setting,
     policy_setting,
-    setting,
     text,
     trace_setting,
     trace_settings,
     unlike,
     verbosity,
 )
+from charonia.option_values import flat_settings, merged_settings, setting
 
 
 class Effect(Enum):

@@ -1,6 +1,6 @@
 """From the text after a flag to a value, with Triton's spellings."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from charonia.cache.settings import BYTE_SIZE
@@ -73,14 +73,6 @@ def name(value: str) -> str:
     return value
 
 
-def setting(value: str) -> tuple[str, str, str]:
-    """`<name>,<setting>=<value>`, or `<setting>=<value>` with the name ""."""
-    found = named_setting(value)
-    if found is None:
-        raise InvalidArgumentError(f"expected <name>,<setting>=<value> or <setting>=<value>, got '{value}'")
-    return found
-
-
 def cache_size(value: str) -> tuple[str, str, str]:
     """A number of bytes, as the setting of the response cache that it stands for."""
     return "local", BYTE_SIZE, str(integer(value))
@@ -97,19 +89,6 @@ def policy_setting(value: str) -> tuple[str, str, str]:
 def unlike(given: list[str]) -> tuple[str, ...]:
     """Each value once, in the order of the command line: a folder or a model that is named twice is still one."""
     return tuple(dict.fromkeys(given))
-
-
-def merged_settings(given: list[tuple[str, str, str]]) -> Mapping[str, Mapping[str, str]]:
-    """Settings by name; of a setting that is given twice the last one counts."""
-    merged: dict[str, dict[str, str]] = {}
-    for name, key, worth in given:
-        merged.setdefault(name, {})[key] = worth
-    return merged
-
-
-def flat_settings(given: list[tuple[str, str, str]]) -> Mapping[str, str]:
-    """As `merged_settings`, under "setting" or "name,setting"."""
-    return {f"{name},{key}" if name else key: worth for name, key, worth in given}
 
 
 def trace_setting(value: str) -> tuple[bool, str]:

@@ -26,6 +26,9 @@ def host_policies(settings: Mapping[str, Mapping[str, str]]) -> HostPolicies:
         InvalidArgumentError: a setting of the wrong form.
     """
     for policy, values in settings.items():
+        if not policy:
+            without = ", ".join(f"{key}={value}" for key, value in values.items())
+            raise InvalidArgumentError(f"--host-policy expects <policy>,<setting>=<value>, got '{without}'")
         node = values.get(NUMA_NODE)
         if node is not None and not node.isdecimal():
             raise InvalidArgumentError(f"--host-policy={policy},{NUMA_NODE} expects the number of a node, got '{node}'")
