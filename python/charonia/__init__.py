@@ -3,6 +3,8 @@
     with charonia.Server(model_repository="models") as server:
         outputs = server.model("m").infer(INPUT=array)
 
+What goes wrong is a CharoniaError; `charonia.core.errors` says what each kind means.
+
 Importing this package is cheap: the rest is imported with the first name that is used.
 """
 
@@ -11,12 +13,44 @@ from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
-__all__ = ["Answer", "Model", "Sequence", "Server", "__version__"]
+__all__ = [
+    "AlreadyExistsError",
+    "Answer",
+    "BackendError",
+    "CancelledError",
+    "CharoniaError",
+    "InternalError",
+    "InvalidArgumentError",
+    "Model",
+    "NotFoundError",
+    "QueueFullError",
+    "QueueTimeoutError",
+    "Sequence",
+    "Server",
+    "UnavailableError",
+    "UnknownError",
+    "UnsupportedError",
+    "__version__",
+]
 
 if TYPE_CHECKING:
     from charonia.api import Server
     from charonia.api_model import Answer, Model
     from charonia.api_sequence import Sequence
+    from charonia.core.errors import (
+        AlreadyExistsError,
+        BackendError,
+        CancelledError,
+        CharoniaError,
+        InternalError,
+        InvalidArgumentError,
+        NotFoundError,
+        QueueFullError,
+        QueueTimeoutError,
+        UnavailableError,
+        UnknownError,
+        UnsupportedError,
+    )
 
 _HOMES = {
     "Answer": "charonia.api_model",
@@ -27,7 +61,10 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    module = _HOMES.get(name)
-    if module is not None:
-        return getattr(import_module(module), name)
+    if name in __all__:
+        return getattr(import_module(_HOMES.get(name, "charonia.core.errors")), name)
     raise AttributeError(f"module 'charonia' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

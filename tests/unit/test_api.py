@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import charonia
+from charonia.core import errors
 from charonia.core.errors import InvalidArgumentError, NotFoundError, UnavailableError
 
 
@@ -187,6 +188,18 @@ def test_importing_the_package_is_cheap():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_what_a_user_needs_is_in_the_package():
+    known = {name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, Exception)}
+    assert {"Server", "Model", "Answer", "Sequence", *known} == set(charonia.__all__) - {"__version__"}
+    assert set(charonia.__all__) <= set(dir(charonia))
+    assert all(getattr(charonia, name) is getattr(errors, name) for name in known)
+    with pytest.raises(AttributeError, match="'charonia' has no attribute 'Sever'"):
+        charonia.Sever  # noqa: B018
+    namespace = {}
+    exec("from charonia import *", namespace)
+    assert namespace["NotFoundError"] is NotFoundError
 
 
 def test_a_server_starts_once_and_goes_on_when_it_is_started_again(server):
