@@ -12,7 +12,7 @@ CONFIG = """
     input [ { name: "INPUT0" data_type: TYPE_FP32 dims: [ 1 ] } ]
     output [ { name: "OUTPUT0" data_type: TYPE_FP32 dims: [ 1 ] } ]
 """
-FILES = ("", "/page.css", "/page.js", "/numbers.js", "/try.js", "/state")
+FILES = ("", "/page.css", "/page.js", "/numbers.js", "/try.js", "/asking.js", "/tensors.js", "/state")
 
 
 @pytest.fixture

@@ -145,7 +145,7 @@ def test_a_refusal_tells_where_the_user_knows_the_files(start, repository, bucke
     bucket.upload(repository.path)
     server = start("--model-control-mode=explicit", f"--repoagent-directory={tmp_path / 'agents'}")
     answer = server.ask("POST", "/v2/repository/models/m/load")
-    assert f"s3://http://{bucket.address}/demo-bucket1.0/m/labels is not to my taste" in answer.text
+    assert f"s3://{bucket.address}/demo-bucket1.0/m/labels is not to my taste" in answer.text
     assert "m" not in mounted(tmp_path)
 
 

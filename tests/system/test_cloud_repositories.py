@@ -134,5 +134,5 @@ def test_a_check_of_a_bucket(repository, bucket, capsys):
     bucket.upload(repository.path)
     assert run_check([f"s3://{bucket.address}/demo-bucket1.0"], [], load=False, as_json=False, strict=False) == 1
     out = capsys.readouterr().out
-    assert f"s3://http://{bucket.address}/demo-bucket1.0/bad/config.pbtxt" in out
+    assert f"s3://{bucket.address}/demo-bucket1.0/bad/config.pbtxt" in out
     assert "no_such_field" in out

@@ -8,7 +8,7 @@ as://account/container/path              Azure Storage; also as://account.blob.c
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from charonia.core.errors import InvalidArgumentError
 
@@ -29,6 +29,7 @@ class CloudAddress:
         account: of Azure Storage, else "".
         bucket: or container.
         path: within the bucket, without slashes around; "" for all of it.
+        written: as the user has written it, without slashes at its end.
     """
 
     kind: str
@@ -36,6 +37,7 @@ class CloudAddress:
     account: str
     bucket: str
     path: str
+    written: str = field(compare=False)
 
     @property
     def url(self) -> str:
@@ -83,7 +85,7 @@ def parse_cloud_address(text: str) -> CloudAddress:
         raise _wrong(text, f"it has no {what}; expected one such as {example}")
     if any(part in (".", "..") or not part.isprintable() for part in parts) or ":" in parts[0]:
         raise _wrong(text, f"'{'/'.join(parts)}' is no bucket with a path")
-    return CloudAddress(kind, endpoint, account, parts[0], "/".join(parts[1:]))
+    return CloudAddress(kind, endpoint, account, parts[0], "/".join(parts[1:]), text.rstrip("/"))
 
 
 def shown_address(text: str) -> str:

@@ -79,7 +79,7 @@ class _CloudRepository:
     def tree(self) -> ObjectTree:
         """Everything, by one listing."""
         found = self.store.call("list the repository", lambda store: store.objects(self.root))
-        tree = ObjectTree.of(self.address.url, self.root, found)
+        tree = ObjectTree.of(self.address.written, self.root, found)
         if not self.address.path:
             tree.add_folders(())  # an empty bucket is there; an empty path is not
         return tree
@@ -88,7 +88,7 @@ class _CloudRepository:
         """The names of all models, and everything of one."""
         key = f"{self.root}/{name}"
         found = self.store.call(f"list '{name}'", lambda store: store.objects(key))
-        tree = ObjectTree.of(self.address.url, self.root, found)
+        tree = ObjectTree.of(self.address.written, self.root, found)
         tree.add_folders(self.folders())
         return tree
 
@@ -115,7 +115,7 @@ class AllRepositories:
         self._added = Added()
         self._downloads: Downloads | None = None
         self._clouds: dict[str, _CloudRepository] = {}
-        written = [each for each in given if is_cloud_address(each)]
+        written = [each for each in self.paths if is_cloud_address(each)]
         if written and cloud is not None:
             self._downloads = Downloads(cloud.clock, cloud.stopping)
             local: dict[str, TemporaryFolders] = {}
@@ -123,7 +123,7 @@ class AllRepositories:
                 address = parse_cloud_address(each)
                 if address.kind not in local:
                     local[address.kind] = _local_folders(address.kind, cloud)
-                self._clouds[address.url] = _cloud_repository(address, each, cloud, local[address.kind])
+                self._clouds[each] = _cloud_repository(address, cloud, local[address.kind])
 
     def look(self) -> Snapshot:
         """Everything.
@@ -165,8 +165,7 @@ class AllRepositories:
         if cloud is None or self._downloads is None:
             return None
         objects, folders = files.trees[repository].model(model.name)
-        url = f"{cloud.address.url}/{model.name}"
-        return RemoteModel(url, objects, folders, cloud.store, self._downloads, cloud.local)
+        return RemoteModel(f"{repository}/{model.name}", objects, folders, cloud.store, self._downloads, cloud.local)
 
     def read_configs(self, models: Sequence[RemoteModel]) -> None:
         """Of many models, side by side: one after the other would be a round trip each. What fails is found later."""
@@ -190,17 +189,15 @@ class AllRepositories:
         return snapshot
 
 
-def _cloud_repository(
-    address: CloudAddress, written: str, cloud: CloudParts, local: TemporaryFolders
-) -> _CloudRepository:
+def _cloud_repository(address: CloudAddress, cloud: CloudParts, local: TemporaryFolders) -> _CloudRepository:
     check_installed(address.kind)
-    reopen = partial(_open, address, written, cloud.environment)
+    reopen = partial(_open, address, cloud.environment)
     return _CloudRepository(address, SteadyStore(address, reopen, cloud.clock, cloud.stopping, cloud.log), local)
 
 
-def _open(address: CloudAddress, written: str, environment: Mapping[str, str]) -> Opened:
+def _open(address: CloudAddress, environment: Mapping[str, str]) -> Opened:
     """With the credentials that there are now."""
-    credentials = credentials_for(address, written, environment)
+    credentials = credentials_for(address, environment)
     try:
         return open_store(address, credentials), credentials
     except CharoniaError:

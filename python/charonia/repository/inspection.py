@@ -24,6 +24,7 @@ from charonia.config.layout import read_layout
 from charonia.config.model_config import ConfigOptions, LoadedConfig, finish_config, load_config
 from charonia.config.places import NO_PLACES, Place, Places
 from charonia.config.schema import ModelConfig
+from charonia.core.cloud_address import is_cloud_address
 from charonia.core.errors import CharoniaError
 from charonia.core.log import SilentLog
 from charonia.core.text import in_one_line
@@ -143,14 +144,24 @@ def _without_versions(model: FoundModel, loaded: LoadedConfig, error: CharoniaEr
         return _at(loaded.places, Severity.ERROR, "version_policy", str(error))
     message = f"model '{model.name}' has no version folder"
     is_ensemble = loaded.config.HasField("ensemble_scheduling")
-    what = "; it stays empty: an ensemble has no file" if is_ensemble else " and put the model file into it"
-    place, remedy = Place(str(model.path)), f"make the folder '{model.path / '1'}'{what}"
+    place, remedy = Place(str(model.path)), _make_version(model, is_ensemble)
     for stray in model.warnings:
         if stray.place is not None and not is_like_config(Path(stray.place.file).name):
             message, place, remedy = f"{message}: {stray.message}", stray.place, stray.remedy
             break
     phrase = f"at least one version must be available under the version policy of model '{model.name}'"
     return Finding(Severity.ERROR, "", place, f"{message} ({phrase})", remedy)
+
+
+def _make_version(model: FoundModel, is_ensemble: bool) -> str:
+    folder = model.path / "1"
+    if not is_cloud_address(model.repository):
+        what = "; it stays empty: an ensemble has no file" if is_ensemble else " and put the model file into it"
+        return f"make the folder '{folder}'{what}"
+    if not is_ensemble:
+        return f"upload the model file to '{folder}/'"
+    kind = " and the metadata hdi_isfolder=true" if model.repository.startswith("as://") else ""
+    return f"an ensemble has no file, so make an object without content{kind} whose name ends with a slash: '{folder}/'"
 
 
 def model_context(reading: ModelReading, version: int, config: ModelConfig, parts: InspectionParts) -> ModelContext:

@@ -22,16 +22,19 @@ _MAX_NAME_BYTES = 255
 
 
 def repository_paths(given: Sequence[str]) -> tuple[str, ...]:
-    """The repositories, each once, in one way of writing it.
+    """The repositories, each once: folders in one way of writing it, addresses as they were written first.
 
     Raises:
         InvalidArgumentError: a URL that is no address of a repository.
     """
-    return tuple(
-        dict.fromkeys(
-            parse_cloud_address(each).url if is_cloud_address(each) else os.path.normpath(each) for each in given
-        )
-    )
+    paths: dict[str, str] = {}
+    for each in given:
+        if is_cloud_address(each):
+            address = parse_cloud_address(each)
+            paths.setdefault(address.url, address.written)
+        else:
+            paths.setdefault(os.path.normpath(each), os.path.normpath(each))
+    return tuple(paths.values())
 
 
 def holders_of_models(

@@ -1,5 +1,6 @@
 """A server over repositories in a store: what is downloaded, what stays while the store is away, what is removed."""
 
+import os
 import threading
 
 import pytest
@@ -128,8 +129,25 @@ def test_a_failed_load_leaves_nothing_and_tells_the_address(bucket, serve, local
     bucket.add("n", 1, more="no_such_field: 1")
     served = serve(bucket, mode="none")
     assert local() == []
-    assert f"{URL.replace('s3://', 's3://http://')}/n/config.pbtxt:6" in served.reason("n")
+    assert f"{URL}/n/config.pbtxt:6" in served.reason("n")
     assert "/mount/" not in served.reason("m") + served.reason("n") + served.lines.text
+
+
+@pytest.mark.parametrize("url", [URL, "s3://http://host:9000/bucket/models/", "as://account/bucket/models"])
+def test_an_ensemble_without_a_version_needs_an_object_that_stands_for_the_folder(bucket, serve, monkeypatch, url):
+    """The advice is what a store can do, at the address as it was given."""
+    monkeypatch.setenv("TRITON_AZURE_MOUNT_DIRECTORY", os.environ["TRITON_AWS_MOUNT_DIRECTORY"])
+    bucket.path = url
+    bucket.add("m")
+    bucket.write("ens/config.pbtxt", ENSEMBLE)
+    served = serve(bucket, mode="none")
+    folder = f"{url.rstrip('/')}/ens/1/"
+    kind = "without content and the metadata hdi_isfolder=true" if url.startswith("as") else "without content"
+    assert f"make an object {kind} whose name ends with a slash: '{folder}'" in served.reason("ens")
+    assert f"upload the model file to '{url.rstrip('/')}/m/1/'" in served.reason("m")
+    bucket.write("ens/1/", "")
+    bucket.write("m/1/model", "model")
+    assert serve(bucket, mode="none").report.complete
 
 
 def test_a_new_version_is_loaded_beside_the_old_one(bucket, serve, local):

@@ -68,4 +68,4 @@ def test_urls_that_are_no_address_of_a_repository(path: str) -> None:
 
 def test_addresses_in_a_cloud_are_written_in_one_way() -> None:
     given = ["s3://b//models/", "s3://b/models", "s3://host:9000/b", "s3://http://host:9000/b/"]
-    assert repository_paths(given) == ("s3://b/models", "s3://http://host:9000/b")
+    assert repository_paths(given) == ("s3://b//models", "s3://host:9000/b")

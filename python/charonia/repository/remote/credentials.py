@@ -62,17 +62,15 @@ class Credentials:
         return text
 
 
-def credentials_for(address: CloudAddress, written: str, environment: Mapping[str, str]) -> Credentials:
-    """
-    Args:
-        written: the address as the user has written it, which names of the file are a beginning of.
+def credentials_for(address: CloudAddress, environment: Mapping[str, str]) -> Credentials:
+    """Of a file that has them by the beginnings of addresses, as they are written or in full; else of the environment.
 
     Raises:
         InvalidArgumentError: the file can't be read, is none, or has nothing for this address.
     """
     path = environment.get(FILE_VARIABLE, "")
     if path:
-        return _from_file(path, address, written)
+        return _from_file(path, address)
     return _from_environment(address.kind, environment)
 
 
@@ -88,13 +86,16 @@ def _from_environment(kind: str, environment: Mapping[str, str]) -> Credentials:
     return Credentials(", ".join(used) or default, values)
 
 
-def _from_file(path: str, address: CloudAddress, written: str) -> Credentials:
+def _from_file(path: str, address: CloudAddress) -> Credentials:
     by_name = _read(path).get(address.kind, {})
     if not isinstance(by_name, dict):
         raise _wrong(path, f"'{address.kind}' must be an object of credentials by the beginning of addresses")
-    matching = [name for name in by_name if written.startswith(name) or address.url.startswith(name)]
+    forms = (f"{address.written}/", f"{address.url}/")
+    matching = [name for name in by_name if any(form.startswith(name) for form in forms)]
     if not matching:
-        raise _wrong(path, f"'{address.kind}' has no credentials for {address.url}; the name \"\" is for all others")
+        raise _wrong(
+            path, f"'{address.kind}' has no credentials for {address.written}; the name \"\" is for all others"
+        )
     name = max(matching, key=len)
     return Credentials(f"'{address.kind}', '{name}' of {path}", _values(path, address.kind, name, by_name[name]))
 

@@ -63,7 +63,7 @@ class Downloads:
             gone = [path for path in left if path not in now]
             if gone:
                 raise UnavailableError(
-                    f"{what}: '{gone[0]}' was removed from {store.address.url} while it was downloaded"
+                    f"{what}: '{gone[0]}' was removed from {store.address.written} while it was downloaded"
                 )
             left = {path: now[path] for path, stored in left.items() if now[path] != stored or path in missing}
             if not left:
@@ -71,7 +71,7 @@ class Downloads:
                 return
             log.verbose(f"{what}: {len(left)} files have changed while they were downloaded, and are taken again")
         raise UnavailableError(
-            f"{what}: '{next(iter(left))}' in {store.address.url} changed while it was downloaded, {_ROUNDS} times"
+            f"{what}: '{next(iter(left))}' in {store.address.written} changed while it was downloaded, {_ROUNDS} times"
         )
 
     def each(self, work: Callable[[T], object], items: Iterable[T]) -> None:

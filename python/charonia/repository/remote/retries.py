@@ -88,7 +88,7 @@ class SteadyStore:
                 if (wait_s := next(waits, None)) is None or not self._may_try_again(wait_s):
                     taken_s = (self._clock.now_ns() - started_ns) / 1e9
                     raise UnavailableError(f"{who}: tried {tries} times in {taken_s:.1f} s: {reason}") from None
-                self._log.verbose(f"{self.address.url}: trying again to {what}: {reason}")
+                self._log.verbose(f"{self.address.written}: trying again to {what}: {reason}")
         raise AssertionError("a count has no end")
 
     def _known(self, error: Exception, who: str, reason: str) -> CharoniaError | None:

@@ -13,6 +13,7 @@ FILE = {
         "": {"key_id": "A", "secret_key": "all-others", "region": "eu", "session_token": "", "profile": ""},
         "s3://bucket-002": {"key_id": "B", "secret_key": "bucket-two"},
         "s3://bucket-002/deep": {"profile": "deep"},
+        "s3://host:9000/bucket/": {"profile": "as written"},
     },
     "gs": {"": "/keys/one.json", "gs://two": "/keys/two.json"},
     "as": {"as://Account/Container": {"account_str": "x", "auth_type": "managed_identity", "client_id": "c"}},
@@ -20,7 +21,7 @@ FILE = {
 
 
 def found(text, environment):
-    return credentials_for(parse_cloud_address(text), text, environment)
+    return credentials_for(parse_cloud_address(text), environment)
 
 
 @pytest.fixture
@@ -36,6 +37,7 @@ def environment(tmp_path):
         ("s3://bucket/a", "secret_key", "all-others"),
         ("s3://bucket-002/a", "secret_key", "bucket-two"),
         ("s3://bucket-002/deep/a", "profile", "deep"),
+        ("s3://host:9000/bucket", "profile", "as written"),
         ("gs://two-more/a", "path", "/keys/two.json"),
         ("gs://one", "path", "/keys/one.json"),
         ("as://Account/Container/a", "auth_type", "managed_identity"),
