@@ -20,22 +20,22 @@ class Shelves:
         self._store = store
         self._statistics = statistics
         self._new_shelf = new_shelf
-        self._identity: bytes | None = None
-        self._shelf: Shelf | None = None
         self._former: Shelf | None = None
+        self._present: tuple[bytes | None, Shelf | None] = (None, None)
 
     def present(self, identity: bytes | None) -> Shelf | None:
         """The shelf of this identity, from now on. For one thread at a time."""
-        if identity != self._identity:
+        former, shelf = self._present
+        if identity != former:
             self.count_given()
-            self._former, self._shelf = self._shelf, self._new_shelf() if identity is not None else None
-            self._identity = identity
-        return self._shelf
+            self._former, shelf = shelf, self._new_shelf() if identity is not None else None
+            self._present = (identity, shelf)  # at once: an answer of the former identity must not come to this shelf
+        return shelf
 
     def keep(self, identity: bytes, key: bytes, found: CachedResponse, reply: Reply) -> None:
         """`found` was the answer; the next request like this need not ask."""
-        shelf = self._shelf
-        if shelf is None or identity != self._identity or len(found.kept) >= _FORMS_AT_MOST:
+        present, shelf = self._present
+        if shelf is None or identity != present or len(found.kept) >= _FORMS_AT_MOST:
             return
         kept = shelf.keep(reply)
         if kept is not None and self._store.grow(key, found):
@@ -43,7 +43,7 @@ class Shelves:
 
     def count_given(self) -> None:
         """Count what was given meanwhile."""
-        for shelf in (self._former, self._shelf):
+        for shelf in (self._former, self._present[1]):
             for count, total_ns, lookup_ns in shelf.take_given() if shelf is not None else ():
                 self._statistics.record_cache_hits(count, total_ns, lookup_ns)
                 self._store.count_hits(count, lookup_ns)

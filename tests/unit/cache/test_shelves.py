@@ -1,5 +1,8 @@
 """What the front end gives by itself: under which identity, how much, and what is counted of it."""
 
+import sys
+from itertools import count
+
 from charonia.cache.local import LocalCache
 from charonia.cache.response import CachedResponse
 from charonia.cache.shelves import Shelves
@@ -75,6 +78,29 @@ def test_each_identity_has_a_shelf_of_its_own():
     assert world.shelves.present(None) is None
     world.found(b"n", identity=b"two")
     assert (len(first.kept), len(second.kept)) == (1, 1)
+
+
+def test_a_change_at_any_moment_gives_no_shelf_the_answers_of_another_identity():
+    world = World()
+    world.shelves.present(b"one")
+    keys = count()
+
+    def find_meanwhile(frame, event, _):
+        if frame.f_code is Shelves.present.__code__ and event == "line":
+            sys.settrace(None)  # one answer at each line, and nothing within
+            world.found(b"%d" % next(keys), identity=b"one")
+            sys.settrace(find_meanwhile)
+        return find_meanwhile
+
+    before = sys.gettrace()
+    sys.settrace(find_meanwhile)
+    try:
+        world.shelves.present(b"two")
+    finally:
+        sys.settrace(before)
+    first, second = world.made
+    assert first.kept
+    assert not second.kept
 
 
 def test_what_both_gave_is_counted():
