@@ -50,6 +50,17 @@ class PythonLogging(logging.Handler):
         super().__init__(logging.WARNING)
         self._log = log
 
+    def handle(self, record: logging.LogRecord) -> bool:
+        """Without the lock that handlers have: the log has its own, and a thread that holds this one may come to log by
+        a finalizer, and wait for the other."""
+        self.emit(record)
+        return True
+
     def emit(self, record: logging.LogRecord) -> None:
+        try:
+            text = self.format(record)
+        except Exception:
+            self.handleError(record)  # as handlers do: whoever logs does not fail by it
+            return
         level = LogLevel.ERROR if record.levelno >= logging.ERROR else LogLevel.WARNING
-        self._log.record(level, f"{record.name}: {self.format(record)}", record.filename, record.lineno)
+        self._log.record(level, f"{record.name}: {text}", record.filename, record.lineno)

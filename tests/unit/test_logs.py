@@ -3,14 +3,15 @@
 import json
 import logging
 import os
+import threading
 
 import pytest
 
 from charonia.core.errors import InvalidArgumentError
 from charonia.logs import PythonLogging, open_log
-from charonia.observe.log import LogSettings
+from charonia.observe.log import LogSettings, ServerLog
 from charonia.options import ServerOptions
-from charonia.testing.log import kept_log
+from charonia.testing.log import KeptLines, kept_log
 
 
 def said(options, capfd, **how):
@@ -73,3 +74,42 @@ def test_what_libraries_say_is_in_the_log():
     assert failed["level"] == "ERROR"
     assert failed["message"].startswith("charonia_test_library: failed\nTraceback")
     assert failed["message"].endswith("ValueError: wrong")
+
+
+def record_of(library, text, *arguments):
+    return logging.LogRecord(library, logging.WARNING, "library.py", 7, text, arguments, None)
+
+
+def test_a_record_that_has_no_text_is_no_error_of_who_logs(capfd):
+    log, lines = kept_log()
+    PythonLogging(log).handle(record_of("library", "about %d", "seven"))
+    assert lines.text == ""
+    assert "about %d" in capfd.readouterr().err
+
+
+def test_a_library_may_log_while_another_line_is_written():
+    """As finalizers do, which run whenever garbage is collected."""
+
+    class Interrupted(KeptLines):
+        def write(self, data):
+            if not self.text:
+                self.text = "begun\n"
+                handler.handle(record_of("library", "inside"))
+            return super().write(data)
+
+    lines = Interrupted()
+    handler = PythonLogging(ServerLog(sink=lines))
+    handler.handle(record_of("library", "outside"))
+    assert [line.split()[-1] for line in lines.lines] == ["begun", 'inside"', 'outside"']
+
+
+def test_the_log_is_the_only_lock():
+    """Else who holds the log and comes to log by a library could wait for one who does the same from the other end."""
+    log, lines = kept_log()
+    handler = PythonLogging(log)
+    handler.acquire()
+    thread = threading.Thread(target=handler.handle, args=(record_of("library", "said"),), daemon=True)
+    thread.start()
+    thread.join(20)
+    assert "library: said" in lines.text
+    handler.release()

@@ -142,7 +142,8 @@ class ServerLog(_LeveledLog):
         self._details = details or self._sink
         self._now = now
         self._escape = escape
-        self._lock = threading.Lock()
+        # A thread that writes may have to collect garbage, and a finalizer of that may log: asyncio's tasks do.
+        self._lock = threading.RLock()
         self._pid = os.getpid()
         self._own: dict[str, LevelChanges] = {}
         self._models: dict[str, LogLevels] = {}
