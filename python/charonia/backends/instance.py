@@ -175,6 +175,7 @@ class InstanceRunner:
             if requests:
                 self._drive(requests)
         except BaseException as error:
+            self._is_busy = False  # its own thread goes on
             self._on_death(self.spec.name, error)
         finally:
             if self.share is not None:

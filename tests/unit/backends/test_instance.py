@@ -46,8 +46,8 @@ def echo(batch):
         batch.respond(request, [Tensor("O", "FP32", (1, 1), request.inputs["INPUT0"].buffer)])
 
 
-def ran(instance, *batches, statistics=None):
-    """Run until there is no batch left; gives what ended the thread too early."""
+def made(instance, *batches, statistics=None):
+    """A runner that gets these batches, and what is told to be dead."""
     deaths = []
     services = InstanceServices(
         "m",
@@ -58,7 +58,12 @@ def ran(instance, *batches, statistics=None):
         lambda name, error: deaths.append((name, error)),
     )
     spec = InstanceSpec("m_0", "KIND_CPU", "cpu", 1)
-    runner = InstanceRunner(instance, spec, services, statistics or ModelStatistics())
+    return InstanceRunner(instance, spec, services, statistics or ModelStatistics()), deaths
+
+
+def ran(instance, *batches, statistics=None):
+    """Run until there is no batch left; gives what ended the thread too early."""
+    runner, deaths = made(instance, *batches, statistics=statistics)
     runner.start()
     assert runner.join(20)
     assert instance.closed
@@ -104,3 +109,16 @@ def test_a_bug_before_the_batch_is_closed_is_told_to_each_request(monkeypatch):
     monkeypatch.setattr(InstanceRunner, "run_batch", lambda self, batch: 1 / 0)
     assert len(ran(instance, [request])) == 1
     assert isinstance(channel.of(request).error, InternalError)
+
+
+def test_a_bug_on_a_thread_that_has_borrowed_the_instance_leaves_it_free(monkeypatch):
+    channel = KeptReplies()
+    request = make_request(channel)
+    runner, deaths = made(Instance(echo))
+    monkeypatch.setattr(InstanceRunner, "run_batch", lambda self, batch: 1 / 0)
+    runner.driving.acquire()
+    runner.give_back([request])
+    assert isinstance(channel.of(request).error, InternalError)
+    assert [name for name, _ in deaths] == ["m_0"]
+    assert not runner.is_busy
+    assert not runner.driving.locked()
