@@ -146,8 +146,9 @@ class SageMakerApp(RoutedApp):
         """Raises AlreadyExistsError: it is loaded, or being loaded."""
         if name in self._loading:
             raise AlreadyExistsError(f"model '{shown(name)}' is being loaded")
-        if name in self._loaded:
-            raise AlreadyExistsError(f"model '{shown(name)}' is loaded already, from '{self._loaded[name].url}'")
+        loaded = self._loaded.get(name)  # another thread may unload it
+        if loaded is not None:
+            raise AlreadyExistsError(f"model '{shown(name)}' is loaded already, from '{loaded.url}'")
 
     async def _unload(self, ask: Ask) -> Response:
         name = ask["name"]
