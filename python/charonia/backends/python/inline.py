@@ -1,5 +1,6 @@
 """An inline instance: a model in the server's own process, for light models and for debugging."""
 
+import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -8,6 +9,7 @@ from typing import Any
 
 from charonia.backends.base import Batch, InstanceSpec, ModelContext
 from charonia.backends.python.child.batch import OutputNames
+from charonia.backends.python.child.breakpoints import CHOICE
 from charonia.backends.python.child.calls import CALLERS
 from charonia.backends.python.child.errors import ModelFailure
 from charonia.backends.python.child.internals import INTERNAL_NAME, build_internals
@@ -51,7 +53,7 @@ class InlineProgram:
                 api = self.api
                 provided = {MODULE_NAME: api, INTERNAL_NAME: build_internals(api, lambda: 0)}
                 # In a terminal it is the builtin itself: a function of ours would be the frame that the debugger shows.
-                stop = breakpoint if _has_terminal() else self._pass_over_breakpoint
+                stop = breakpoint if _has_terminal() or os.environ.get(CHOICE) else self._pass_over_breakpoint
                 self._scope = Scope(self._files.folders, provided, stop)
                 self._module = self._scope.load(self._files.model_file)
         return self._module

@@ -1,4 +1,5 @@
-"""`breakpoint()` in an inline model: a debugger in the terminal; passed over where there is none."""
+"""`breakpoint()`: in an inline model a debugger in the terminal, passed over where there is none; in an isolated one an
+error that says what to do. PYTHONBREAKPOINT counts in both."""
 
 import os
 import pty
@@ -9,6 +10,9 @@ import textwrap
 from pathlib import Path
 
 import numpy as np
+import pytest
+
+from charonia.core.errors import CharoniaError
 
 MODEL = """
 class TritonPythonModel:
@@ -33,6 +37,38 @@ def test_a_hook_of_the_users_own_is_called(workshop, monkeypatch):
     served = workshop.serve(MODEL, form="inline")
     served.call(X=np.zeros(1, np.float32))
     assert called == [()]
+
+
+def test_an_isolated_model_is_told_what_to_do(workshop):
+    served = workshop.serve(MODEL)
+    said = str(served.run({"X": np.zeros(1, np.float32)}).error())
+    assert "model 'm" in said
+    assert f"breakpoint() at {workshop.folder}/m/1/model.py:8 can't stop here" in said
+    assert 'parameters { key: "execution" value { string_value: "inline" } }' in said
+    assert "PYTHONBREAKPOINT" in said
+    assert "BdbQuit" not in said
+    assert served.instance.healthy
+
+
+def test_so_is_one_that_stops_while_it_loads(workshop):
+    with pytest.raises(CharoniaError, match=r"breakpoint\(\) at .*/model.py:4 can't stop here"):
+        workshop.serve("breakpoint()\n" + MODEL)
+
+
+@pytest.mark.parametrize("choice", ["debugging.stop", "0"])
+def test_a_debugger_that_the_environment_names_is_called(workshop, form, choice, monkeypatch):
+    monkeypatch.setenv("PYTHONBREAKPOINT", choice)
+    monkeypatch.setattr(sys, "stdin", None)
+    monkeypatch.setattr(sys, "breakpointhook", sys.__breakpointhook__)
+    (workshop.folder / "debugging.py").write_text(
+        "import sys\ndef stop():\n    sys._getframe(1).f_locals['seen'].append(42)\n"
+    )
+    monkeypatch.syspath_prepend(workshop.folder)
+    monkeypatch.setenv("PYTHONPATH", str(workshop.folder))
+    code = MODEL.replace("answer = 41", "seen = [41]").replace("[answer]", "seen[-1:]")
+    served = workshop.serve(code, form=form)
+    assert served.call(X=np.zeros(1, np.float32))["Y"].tolist() == [41 if choice == "0" else 42]
+    sys.modules.pop("debugging", None)
 
 
 def test_in_a_terminal_the_debugger_stops_in_the_model_and_others_serve_on(workshop):

@@ -13,6 +13,7 @@ from typing import Any
 from . import wire
 from .arena import Arena, Region
 from .batch import BatchReader, BatchWriter, OutputNames
+from .breakpoints import explain_breakpoints
 from .calls import CALLERS
 from .errors import ModelFailure
 from .failures import describe
@@ -76,6 +77,7 @@ class Server:
 
     def _start(self, path: str, package: str, folders: list[str], model_dir: str) -> None:
         self._runtime.model_dir = model_dir
+        explain_breakpoints()
         api: Any = build_module(self._runtime)
         sys.modules[MODULE_NAME] = api
         sys.modules[INTERNAL_NAME] = build_internals(api, lambda: self._outputs.free_bytes)
