@@ -78,6 +78,16 @@ class Condition:
         self._doors = doors
         self.publish()
 
+    def changing(self) -> None:
+        """The models are about to change: until `changed`, the wire answers nothing by what it knows of them."""
+        if self._doors is not None:
+            self._doors.change(begun=True)
+
+    def changed(self) -> None:
+        self.publish()
+        if self._doors is not None:
+            self._doors.change(begun=False)
+
     def publish(self) -> None:
         """Give the wire the present state. Under a lock, so that an older state never overtakes a newer one."""
         doors = self._doors

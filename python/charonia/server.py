@@ -104,7 +104,8 @@ class Server:
             self.log,
             threads=options.model_load_thread_count,
             retries=options.model_load_retry_count,
-            on_change=self._condition.publish,
+            before_change=self._condition.changing,
+            on_change=self._condition.changed,
         )
         self.tracer = Tracer(parse_trace_config(options.trace_config), self.clock, self.log, self._condition.died)
         self.engine = Engine(self.lifecycle)
@@ -294,6 +295,12 @@ class Server:
         for name, address, port in self._doors.listeners() if self._doors is not None else ():
             shown = f"[{address}]" if ":" in address and port is not None else address
             self.log.info(f"Started {name} at {shown if port is None else f'{shown}:{port}'}")
+
+    def reopen_logs(self) -> None:
+        """Go on in new files, after those of `log_file` and `access_log` were renamed. Any thread may call it."""
+        self.log.reopen()
+        if self._doors is not None:
+            self._doors.reopen_access_log()
 
     def announce_stop(self) -> None:
         """Not ready from now on, but everything is served as before: who sends requests finds others meanwhile."""

@@ -5,6 +5,7 @@ from the third on the stage sees nothing of it.
 """
 
 import json
+from itertools import count
 from textwrap import dedent
 
 import numpy as np
@@ -15,6 +16,7 @@ import tritonclient.grpc as grpcclient
 from charonia.api import Server
 from charonia.cache.stage import CacheStage
 from charonia.core.errors import CharoniaError
+from charonia.frontend.doors import Doors
 from tests.every_door.doors import RefusedError, open_door
 from tests.every_door.scraped import exported
 from tests.models.repository import write_config, write_python_model
@@ -165,6 +167,28 @@ def test_a_reload_ends_them_and_those_of_ensembles(serve, tmp_path):
         for door in NETWORK_DOORS:
             assert values(server, door) == {1 + plus}
             assert values(server, door, model="e") == {1 + plus}
+
+
+def test_no_old_answer_comes_once_the_new_version_answers(serve, tmp_path, monkeypatch):
+    """Each time before the front end gets to know of a change, while the engine has it already."""
+    server = serve()
+    for model in ("m", "e"):
+        assert values(server, "grpc", model=model) == {2}
+    publish, unknown, seen = Doors.publish, count(100), []
+
+    def ask_and_publish(*args):
+        for model in ("m", "e"):
+            value = float(next(unknown))
+            new = ask(server, "grpc", value, model=model)["OUT"].ravel()[0].item() - value
+            seen.append((new, ask(server, "grpc", 1.0, model=model)["OUT"].ravel()[0].item() - 1))
+        publish(*args)
+
+    monkeypatch.setattr(Doors, "publish", ask_and_publish)
+    write_plus(tmp_path, 2)
+    server.load_model("m")
+    monkeypatch.undo()
+    assert set(seen) == {(1, 1), (2, 2)}
+    assert values(server, "grpc") == values(server, "grpc", model="e") == {3}
 
 
 def test_so_does_another_configuration(serve):

@@ -78,8 +78,8 @@ class Doors:
         self._closer: threading.Thread | None = None
         self._flushed = True
         self._routes = count(1)
-        self._is_traced = False
-        self._verbosity = 0
+        self._shelves_lock = threading.Lock()
+        self._shelves_closed_for: set[str] = set()
 
     def open(self) -> None:
         """Listen, and take calls.
@@ -105,16 +105,30 @@ class Doors:
 
     def _trace(self, on: bool) -> None:
         self._wire.stamp(on)
-        self._is_traced = on
-        self._close_shelves()
+        self._close_shelves("traces", on)
 
     def follow_log(self, verbosity: int) -> None:
         """So much is written to the log from now on."""
-        self._verbosity = verbosity
-        self._close_shelves()
+        self._close_shelves("log", verbosity > 0)
 
-    def _close_shelves(self) -> None:
-        self._wire.close_shelves(self._is_traced or self._verbosity > 0)
+    def change(self, *, begun: bool) -> None:
+        """Whoever answers requests learns of a change of the models just now; by `publish`, the wire does only after it.
+        What it keeps of a model that is replaced is not answered once the new one answers."""
+        self._close_shelves("change", begun)
+
+    def _close_shelves(self, reason: str, closed: bool) -> None:
+        """As long as there is any reason."""
+        with self._shelves_lock:  # so that the wire hears of the last change last
+            if closed:
+                self._shelves_closed_for.add(reason)
+            else:
+                self._shelves_closed_for.discard(reason)
+            self._wire.close_shelves(bool(self._shelves_closed_for))
+
+    def reopen_access_log(self) -> None:
+        """Go on in a new file, after the access log's was renamed."""
+        if self._access is not None:
+            self._access.reopen(self._interior.log)
 
     def choose_default_model(self, ready: Collection[str]) -> None:
         """Once models are loaded, let Vertex AI ask the one that its requests are for. Raises as `default_model`."""

@@ -37,6 +37,7 @@ class ModelLifecycle(Generic[V]):
     Args:
         threads: how many versions load at once.
         retries: how often a failed load is tried again.
+        before_change: called before each publication, as `on_change`: what is known of the models may be wrong now.
         on_change: called after each publication, by a thread that caused it; must be quick. Changes of several threads
             may share one publication.
     """
@@ -47,11 +48,13 @@ class ModelLifecycle(Generic[V]):
         *,
         threads: int = 4,
         retries: int = 0,
+        before_change: Callable[[], None] = lambda: None,
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
         self._log = log
         self._loaders = ThreadPoolExecutor(threads, "load")
         self._retries = retries
+        self._before_change = before_change
         self._on_change = on_change
         self._lock = threading.Lock()
         self._loads_ended = threading.Condition(self._lock)
@@ -300,6 +303,7 @@ class ModelLifecycle(Generic[V]):
             self._log.about(name).info(f"successfully unloaded '{name}' version {record.version}")
 
     def _publish(self) -> None:
+        self._before_change()
         with self._lock:
             for name in self._touched:
                 model = self._models.get(name)

@@ -64,7 +64,8 @@ pub struct Wire {
     pub stamping: Stamping,
     /// None when no requests are recorded.
     pub access: Option<Arc<AccessLog>>,
-    /// Whoever follows requests wants to see each: then none is answered from a shelf.
+    /// Then none is answered from a shelf: whoever follows requests wants to see each, and while models change what lies
+    /// there may be of one that is replaced.
     pub shelves_closed: AtomicBool,
 }
 
