@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from charonia.backends.python.autocomplete import (
 )
 from charonia.backends.python.child import wire
 from charonia.backends.python.child.errors import ModelFailure
-from charonia.backends.python.environment import PARAMETER, Environment, Environments
+from charonia.backends.python.environment import Environment, Environments
 from charonia.backends.python.events import ModelEvents
 from charonia.backends.python.host import HostPlan, IsolatedInstance
 from charonia.backends.python.inline import InlineInstance, InlineProgram, complete_inline, new_program
@@ -28,18 +28,14 @@ from charonia.backends.python.notes import OutputNotes
 from charonia.backends.python.outgoing import OutgoingCalls
 from charonia.backends.python.outputs import OutputCheck
 from charonia.backends.python.process import ChildFailed, ChildProcess
-from charonia.backends.python.restart import RestartPolicy
+from charonia.backends.python.settings import environment_path, is_inline, keeps_devices, restart_policy
 from charonia.backends.python.source import Source, never_callable, read_source
 from charonia.backends.python.supervisor import Supervisor
 from charonia.config.differences import differences
 from charonia.config.findings import raise_on_errors
 from charonia.config.io import io_specs, state_outputs
 from charonia.config.schema import ModelConfig
-from charonia.core.errors import BackendError, InvalidArgumentError
-
-EXECUTION = "execution"
-FORCE_HOST = "FORCE_CPU_ONLY_INPUT_TENSORS"
-_FORMS = ("isolated", "inline")
+from charonia.core.errors import BackendError
 
 
 class PythonBackend:
@@ -70,7 +66,7 @@ class PythonBackend:
             return context.config
         args_json = model_args(context, _ANY_INSTANCE)["model_config"]
         try:
-            if _is_inline(context):
+            if is_inline(context):
                 completed = complete_inline(context, files, args_json)
             else:
                 completed = self._complete_isolated(context, files, args_json)
@@ -150,14 +146,7 @@ class PythonBackend:
         return completed
 
     def _environment(self, context: ModelContext) -> Environment:
-        parameters = context.config.parameters
-        value = parameters[PARAMETER].string_value if PARAMETER in parameters else ""
-        if value and _is_inline(context):
-            raise InvalidArgumentError(
-                f"model '{context.name}': an inline model runs in the server's own interpreter, "
-                f"so {PARAMETER} '{value}' can't be used; leave one of the two out"
-            )
-        return self._environments.find(context.name, value, context.model_dir)
+        return self._environments.find(context.name, environment_path(context), context.model_dir)
 
     def _supervise(self, context: ModelContext) -> Supervisor:
         with self._lock:
@@ -188,9 +177,9 @@ class PythonModel:
         self._warm = warm
         self._supervisor = supervisor
         self._forget = forget
-        self._keeps_devices = _keeps_devices(context)
-        self._inline = new_program(context, files, self._new_events()) if _is_inline(context) else None
-        self._restart = _restart_policy(context.backend_config)
+        self._keeps_devices = keeps_devices(context)
+        self._inline = new_program(context, files, self._new_events()) if is_inline(context) else None
+        self._restart = restart_policy(context)
         self._notes = OutputNotes(context.name, context.server.log)
         self._lock = threading.Lock()
         self._instances: list[IsolatedInstance] = []
@@ -281,36 +270,6 @@ def _spawn(context: ModelContext, environment: Environment, cpu_threads: int, na
 
 def _label(context: ModelContext, spec: InstanceSpec) -> str:
     return f"model '{context.name}' version {context.version} instance '{spec.name}'"
-
-
-def _is_inline(context: ModelContext) -> bool:
-    """Raises InvalidArgumentError for a form that does not exist."""
-    parameters = context.config.parameters
-    form = parameters[EXECUTION].string_value if EXECUTION in parameters else context.backend_config.get(EXECUTION)
-    if form is None or form in _FORMS:
-        return form == "inline"
-    raise InvalidArgumentError(
-        f"model '{context.name}': parameter '{EXECUTION}' must be one of {', '.join(_FORMS)}, got '{form}'"
-    )
-
-
-def _keeps_devices(context: ModelContext) -> bool:
-    """Raises InvalidArgumentError for a value that is not "yes" or "no"."""
-    parameters = context.config.parameters
-    value = parameters[FORCE_HOST].string_value if FORCE_HOST in parameters else "yes"
-    if value not in ("yes", "no"):
-        raise InvalidArgumentError(f"model '{context.name}': parameter '{FORCE_HOST}' must be yes or no, got '{value}'")
-    return value == "no"
-
-
-def _restart_policy(settings: Mapping[str, str]) -> RestartPolicy:
-    policy = RestartPolicy()
-    try:
-        limit = int(settings.get("max-deaths", policy.limit))
-        window_s = float(settings.get("death-window-seconds", policy.window_s))
-    except ValueError as error:
-        raise InvalidArgumentError(f"--backend-config=python: max-deaths and death-window-seconds: {error}") from None
-    return RestartPolicy(limit, window_s, policy.first_delay_s, policy.max_delay_s)
 
 
 _ANY_INSTANCE = InstanceSpec("", "KIND_CPU", "cpu", 1)

@@ -8,6 +8,7 @@ from charonia.backends.inspecting import Inspection, file_error
 from charonia.backends.python.environment import PARAMETER, Environment, Environments
 from charonia.backends.python.imports import check_imports
 from charonia.backends.python.launch import find_files
+from charonia.backends.python.settings import wrong_settings
 from charonia.backends.python.source import Source, check_answers, check_class, has_auto_complete, read_source
 from charonia.backends.python.tensor_names import check_names, example_config, inputs_read, outputs_made
 from charonia.config.findings import Finding, Severity
@@ -16,7 +17,7 @@ from charonia.core.errors import CharoniaError
 
 def inspect(context: ModelContext, environments: Environments, backend_file: Path | None) -> Inspection:
     """See `InspectingBackend`. What `auto_complete_config` would fill in is not known: it is not run."""
-    findings: list[Finding] = []
+    findings = wrong_settings(context)
     environment = _environment(context, environments, findings)
     try:
         files = find_files(context, backend_file)
