@@ -1,4 +1,5 @@
-"""Whether a server is live and ready, and how the wire, which is asked for it, gets to know that."""
+"""Whether a server is live and ready, and how the wire, which is asked for it, gets to know that, with what it may answer
+by itself."""
 
 import threading
 import traceback
@@ -6,9 +7,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from charonia.core.log import Log
+from charonia.core.shelf import Shelf
 from charonia.engine.model import ModelVersion
+from charonia.repository.directory import Directory
 from charonia.repository.lifecycle import ModelLifecycle
-from charonia.repository.readiness import readiness_table, server_ready, shelves
+from charonia.repository.readiness import readiness_table, server_ready
 
 if TYPE_CHECKING:
     from charonia.frontend.doors import Doors
@@ -84,6 +87,7 @@ class Condition:
             self._doors.change(begun=True)
 
     def changed(self) -> None:
+        """The wire knows of the change when this returns."""
         self.publish()
         if self._doors is not None:
             self._doors.change(begun=False)
@@ -96,4 +100,16 @@ class Condition:
         with self._publishing:
             models = self._lifecycle().directory
             asks = any(version.readiness_tellers for version in models.loaded())
-            doors.publish(self.live, self.ready, readiness_table(models), asks, shelves(models))
+            doors.publish(self.live, self.ready, readiness_table(models), asks, _shelves(models))
+
+
+def _shelves(models: Directory[ModelVersion]) -> dict[tuple[str, str], Shelf]:
+    """What the front end may answer by itself, by the names of `readiness_table`."""
+    found: dict[tuple[str, str], Shelf] = {}
+    for name, model in models.named.items():
+        for version in model.versions:  # the last one is the default
+            found.pop((name, ""), None)
+            shelf = version.shelf()
+            if shelf is not None:
+                found[name, version.version_text] = found[name, ""] = shelf
+    return found

@@ -5,7 +5,6 @@
 
 from collections.abc import Iterable
 
-from charonia.core.shelf import Shelf
 from charonia.engine.model import ModelVersion
 from charonia.repository.directory import Directory
 from charonia.repository.states import ModelRecord, State, V
@@ -50,15 +49,3 @@ def readiness_table(models: Directory[ModelVersion]) -> dict[tuple[str, str], tu
             row = (version.live_instances > 0, version.route, version.decoupled)
             rows[name, version.version_text] = rows[name, ""] = row
     return rows
-
-
-def shelves(models: Directory[ModelVersion]) -> dict[tuple[str, str], Shelf]:
-    """What the front end may answer by itself, by the names of `readiness_table`."""
-    found: dict[tuple[str, str], Shelf] = {}
-    for name, model in models.named.items():
-        for version in model.versions:  # the last one is the default
-            found.pop((name, ""), None)
-            shelf = version.shelf()
-            if shelf is not None:
-                found[name, version.version_text] = found[name, ""] = shelf
-    return found
