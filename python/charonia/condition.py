@@ -1,5 +1,5 @@
-"""Whether a server is live and ready, and how the wire, which is asked for it, gets to know that, with what it may answer
-by itself."""
+"""Whether a server is live and ready, and how the wire, which is asked for it, gets to know that, and what it may
+answer by itself."""
 
 import threading
 import traceback

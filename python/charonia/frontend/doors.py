@@ -112,8 +112,8 @@ class Doors:
         self._close_shelves("log", verbosity > 0)
 
     def change(self, *, begun: bool) -> None:
-        """Whoever answers requests learns of a change of the models just now; by `publish`, the wire does only after it.
-        What it keeps of a model that is replaced is not answered once the new one answers."""
+        """The models change, and the wire gets to know by `publish` only when the new ones answer already: until the
+        end of the change, what it keeps of those that were replaced is not given."""
         self._close_shelves("change", begun)
 
     def _close_shelves(self, reason: str, closed: bool) -> None:
