@@ -20,6 +20,10 @@ def remarks(**settings: object) -> list[str]:
         ({"rate_limit_resource": ("memory:4",)}, "no effect without --rate-limit=execution_count"),
         ({"grpc_server_cert": "server.crt"}, "no effect without --grpc-use-ssl=true"),
         ({"trace_config": ("triton,file=/nowhere/at/all/trace.json",)}, "there is no folder /nowhere/at/all"),
+        ({"backend_directory": "/nowhere/at/all"}, "--backend-directory=/nowhere/at/all: there is no such folder"),
+        ({"repoagent_directory": "/nowhere/at/all"}, "--repoagent-directory=/nowhere/at/all: there is no such folder"),
+        ({"backend_config": {"onnxrutime": {"a": "b"}}}, "no effect; did you mean 'onnxruntime'?"),
+        ({"backend_config": {"tensorflow": {"version": "2"}}}, "(there are identity, onnxruntime, python"),
         ({"host_policy": {"cpu": {"numa-node": "0"}}}, "--host-policy=cpu,numa-node"),
     ],
 )
@@ -35,4 +39,8 @@ def test_what_counts_is_not(tmp_path: Path) -> None:
     assert remarks(allow_grpc=False, grpc_server_cert="server.crt") == []
     assert remarks(trace_config=(f"triton,file={tmp_path}/trace.json",)) == []
     assert remarks(trace_config=("triton,file=trace.json",)) == []
+    assert remarks(backend_config={"": {"a": "b"}, "python": {"execution": "inline"}}) == []
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "model.py").touch()
+    assert remarks(backend_directory=str(tmp_path), backend_config={"mine": {"a": "b"}}) == []
     assert remarks(trace_config=("mode=opentelemetry", "triton,file=/nowhere/at/all/trace.json")) == []

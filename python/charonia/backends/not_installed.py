@@ -41,15 +41,22 @@ class BackendMissingError(NotFoundError):
         self.remedy = remedy
 
 
+def nearest_backend(name: str, known: Sequence[str]) -> str:
+    """What a writer probably meant by a name that no backend has; "" when nothing is near."""
+    synonym = _SYNONYMS.get(name, "")
+    near = [synonym] if synonym in known else difflib.get_close_matches(name, known, 1)
+    return near[0] if near else ""
+
+
 def not_installed(name: str, known: Sequence[str], backend_directory: Path | None) -> BackendMissingError:
     """The error for a backend that is neither embedded nor installed: its name, what there is, what to install."""
     head = f"backend '{name}' is not installed (installed are {', '.join(known)})"
     advice = _ADVICE.get(_SYNONYMS.get(name, name))
     if advice is not None:
         return BackendMissingError(head, advice)
-    near = [_SYNONYMS[name]] if _SYNONYMS.get(name) in known else difflib.get_close_matches(name, known, 1)
+    near = nearest_backend(name, known)
     if near:
-        return BackendMissingError(head, f"did you mean '{near[0]}'?")
+        return BackendMissingError(head, f"did you mean '{near}'?")
     where = (backend_directory or Path("<backend directory>")) / name / "model.py"
     return BackendMissingError(
         head,
