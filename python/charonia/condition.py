@@ -109,7 +109,7 @@ def _shelves(models: Directory[ModelVersion]) -> dict[tuple[str, str], Shelf]:
     for name, model in models.named.items():
         for version in model.versions:  # the last one is the default
             found.pop((name, ""), None)
-            shelf = version.shelf()
+            shelf = version.shelf_to_publish()
             if shelf is not None:
                 found[name, version.version_text] = found[name, ""] = shelf
     return found

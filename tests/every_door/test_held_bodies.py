@@ -1,4 +1,4 @@
-"""The bytes of a request are given back once it is answered, whichever thread has had it: they count against a limit."""
+"""The bytes of a request are given back once it is answered, whoever has had it: they count against a limit."""
 
 import json
 import time

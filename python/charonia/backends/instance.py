@@ -126,8 +126,10 @@ class InstanceRunner:
                 pass
         except BaseException as error:
             self.failure = _ended(self.spec.name, error)
-            self._on_death(self.spec.name, error)
-            self.health_changed()
+            try:
+                self._on_death(self.spec.name, error)
+            finally:
+                self.health_changed()
         finally:
             if self.share is not None:
                 self.share.leave()

@@ -5,6 +5,7 @@ from collections import OrderedDict
 from time import monotonic_ns
 
 from charonia.cache.response import CachedResponse
+from charonia.core.shelf import KeptAnswer
 from charonia.observe.cache import CacheCounters
 
 
@@ -51,17 +52,26 @@ class LocalCache:
             self._insertion_ns += monotonic_ns() - started_ns
         return fits
 
-    def grow(self, key: bytes, response: CachedResponse) -> bool:
+    def add_place(self, key: bytes, response: CachedResponse, kept: KeptAnswer) -> None:
+        more = response.place_nbytes
         with self._lock:
-            if self._entries.get(key) is not response:
-                return False
-            more = response.kept_nbytes
+            if response.nbytes + more > self._limit_bytes:  # it would have to go itself
+                return
             self._make_room(more)
-            if key not in self._entries:  # it was the one that had to go
-                return False
-            response.nbytes += more
-            self._used_bytes += more
-        return True
+            if self._entries.get(key) is response:
+                response.kept.append(kept)
+                self._resize(response, more)
+
+    def leave_places(self, key: bytes, response: CachedResponse) -> None:
+        with self._lock:
+            less = len(response.kept) * response.place_nbytes
+            response.kept.clear()
+            if self._entries.get(key) is response:
+                self._resize(response, -less)
+
+    def _resize(self, response: CachedResponse, more: int) -> None:
+        response.nbytes += more
+        self._used_bytes += more
 
     def count_hits(self, count: int, lookup_ns: int) -> None:
         with self._lock:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from charonia.core.request import NO_PARAMETERS, Parameter, Reply
-from charonia.core.shelf import KeptAnswer
+from charonia.core.shelf import KeptAnswer, Shelf
 from charonia.core.tensor import Tensor
 
 # What Python needs beside the bytes of tensors, measured with CPython 3.11 to 3.13: the entry with its key and its
@@ -21,20 +21,22 @@ class CachedResponse:
     """One answer, given out any number of times. Its tensors are over `bytes`, so who gets them can't change them.
 
     Attributes:
-        kept: where the front end gives it by itself.
+        shelf, kept, offers: of the front end: the shelf where it lies, its places there, and how often it was offered.
         nbytes: memory that it takes, all overhead included.
     """
 
-    __slots__ = ("kept", "nbytes", "outputs", "parameters")
+    __slots__ = ("kept", "nbytes", "offers", "outputs", "parameters", "shelf")
 
     def __init__(self, outputs: Sequence[Tensor], parameters: Mapping[str, Parameter]) -> None:
         self.outputs = tuple(outputs)
         self.parameters = parameters
+        self.shelf: Shelf | None = None
         self.kept: list[KeptAnswer] = []
+        self.offers = 0
         self.nbytes = _nbytes(self.outputs, parameters)
 
     @property
-    def kept_nbytes(self) -> int:
+    def place_nbytes(self) -> int:
         """What each place in the front end takes: it copies short tensors."""
         outputs = [tensor.buffer.nbytes for tensor in self.outputs]
         return _KEPT_BYTES + sum(_KEPT_TENSOR_BYTES + (nbytes if nbytes <= _COPIED_BYTES else 0) for nbytes in outputs)

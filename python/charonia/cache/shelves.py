@@ -7,13 +7,15 @@ from charonia.core.shelf import NewShelf, Shelf
 from charonia.observe.statistics import ModelStatistics
 
 # Requests may say the same in several ways: with the version or without it, outputs in any order.
-_FORMS_AT_MOST = 4
+_PLACES_AT_MOST = 4
+# An offer takes up to 85 µs, and where one was refused the next may be too: the request says more, its answer is long.
+_OFFERS_AT_MOST = 16
 
 
 class Shelves:
     """Of one model version: one shelf for each of its identities, of which only the present one gets answers.
 
-    Whoever publishes the version publishes `present` with it; so what the former identity had is given no more.
+    Whoever publishes the version publishes the shelf with it; so what the former identity had is given no more.
     """
 
     def __init__(self, store: LocalStore, statistics: ModelStatistics, new_shelf: NewShelf) -> None:
@@ -23,7 +25,7 @@ class Shelves:
         self._former: Shelf | None = None
         self._present: tuple[bytes | None, Shelf | None] = (None, None)
 
-    def present(self, identity: bytes | None) -> Shelf | None:
+    def turn_to(self, identity: bytes | None) -> Shelf | None:
         """The shelf of this identity, from now on. For one thread at a time."""
         former, shelf = self._present
         if identity != former:
@@ -35,11 +37,17 @@ class Shelves:
     def keep(self, identity: bytes, key: bytes, found: CachedResponse, reply: Reply) -> None:
         """`found` was the answer; the next request like this need not ask."""
         present, shelf = self._present
-        if shelf is None or identity != present or len(found.kept) >= _FORMS_AT_MOST:
+        if shelf is None or identity != present:
             return
+        if found.shelf is not shelf:
+            self._store.leave_places(key, found)
+            found.shelf, found.offers = shelf, 0
+        if found.offers >= _OFFERS_AT_MOST or len(found.kept) >= _PLACES_AT_MOST:
+            return
+        found.offers += 1
         kept = shelf.keep(reply)
-        if kept is not None and self._store.grow(key, found):
-            found.kept.append(kept)
+        if kept is not None:
+            self._store.add_place(key, found, kept)
 
     def count_given(self) -> None:
         """Count what was given meanwhile."""

@@ -87,9 +87,9 @@ class CacheStage:
         """Whether it knows at once what there is."""
         return self._lookup is not None
 
-    def shelf(self) -> Shelf | None:
-        """Where what was found is put, to be given without coming here. For one thread at a time."""
-        return self._shelves.present(self._identity()) if self._shelves is not None else None
+    def shelf_to_publish(self) -> Shelf | None:
+        """Where what is found from now on is put, to be given without coming here. For one thread at a time."""
+        return self._shelves.turn_to(self._identity()) if self._shelves is not None else None
 
     def count_given(self) -> None:
         """Count what was given from there."""

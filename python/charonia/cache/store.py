@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
 from charonia.cache.response import CachedResponse
+from charonia.core.shelf import KeptAnswer
 
 Found = Callable[[CachedResponse | None], None]
 
@@ -31,8 +32,11 @@ class LocalStore(Store, Protocol):
 
     def lookup(self, key: bytes) -> CachedResponse | None: ...
 
-    def grow(self, key: bytes, response: CachedResponse) -> bool:
-        """`response` is about to be given by the front end too. False: it is not here any more."""
+    def add_place(self, key: bytes, response: CachedResponse, kept: KeptAnswer) -> None:
+        """`response` is given by the front end too, unless it is not here any more."""
+
+    def leave_places(self, key: bytes, response: CachedResponse) -> None:
+        """The front end gives it no more."""
 
     def count_hits(self, count: int, lookup_ns: int) -> None:
         """So many were given by the front end."""

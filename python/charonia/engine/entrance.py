@@ -39,11 +39,11 @@ class Entrance:
         self._gate: Callable[[InferRequest], None] | None = None
         self.cache = make_cache(self._enqueue_missed)
 
-    def shelf(self) -> Shelf | None:
+    def shelf_to_publish(self) -> Shelf | None:
         """Where the front end finds answers that it may give without asking. For one thread at a time."""
         if self.cache is None or self._gate is not None or self._order is not None:
             return None
-        return self.cache.shelf()
+        return self.cache.shelf_to_publish()
 
     def choose_gate(self, *, are_passive: bool) -> None:
         """Before the first request, and whenever the instances have changed.

@@ -164,10 +164,10 @@ class ModelVersion:
         """Where the wire may hand its calls to whoever waits there; 0 for nowhere."""
         return self._route
 
-    def shelf(self) -> Shelf | None:
+    def shelf_to_publish(self) -> Shelf | None:
         """Where the front end finds answers to this version that it may give without asking; None for nowhere. For one
         thread at a time; to be published whenever something changes."""
-        return self._entrance.shelf()
+        return self._entrance.shelf_to_publish()
 
     @property
     def statistics(self) -> ModelStatistics:

@@ -46,12 +46,13 @@ impl Pulse {
 pub struct Vigil(AtomicBool);
 
 impl Vigil {
-    /// Until `ready` says so, but no longer than a moment. Returns at once where another thread is at it, or has no core.
-    pub fn stay_awake(&self, ready: impl Fn() -> bool) {
+    /// Until `ready` says so, but no longer than a moment, or `limit`. Returns at once where another thread is at it, or
+    /// has no core.
+    pub fn stay_awake(&self, limit: Duration, ready: impl Fn() -> bool) {
         if !has_spare_core() || self.0.swap(true, Ordering::Relaxed) {
             return;
         }
-        let until = Instant::now() + AWAKE;
+        let until = Instant::now() + AWAKE.min(limit);
         while !ready() && Instant::now() < until {
             (0..PAUSES).for_each(|_| spin_loop());
         }
@@ -80,10 +81,10 @@ mod tests {
     fn one_thread_at_a_time_and_none_for_ever() {
         let vigil = Vigil::default();
         let looks = Cell::new(0);
-        vigil.stay_awake(|| {
+        vigil.stay_awake(AWAKE, || {
             looks.set(looks.get() + 1);
             let inner = Cell::new(0);
-            vigil.stay_awake(|| {
+            vigil.stay_awake(AWAKE, || {
                 inner.set(inner.get() + 1);
                 true
             });
@@ -92,6 +93,6 @@ mod tests {
         });
         let expected = if has_spare_core() { 1..=3 } else { 0..=0 };
         assert!(expected.contains(&looks.get()));
-        vigil.stay_awake(|| false); // comes back
+        vigil.stay_awake(Duration::MAX, || false); // comes back
     }
 }

@@ -177,7 +177,7 @@ impl Inbox {
         let begun = Instant::now();
         let deadline = begun.checked_add(timeout);
         if self.is_alone() && self.lock().pulse.is_brisk() {
-            self.vigil.stay_awake(|| self.counters.waiting_calls.get() > 0);
+            self.vigil.stay_awake(timeout, || self.counters.waiting_calls.get() > 0);
         }
         loop {
             let mut state = self.wait(deadline);
@@ -259,7 +259,7 @@ impl Inbox {
         };
         let begun = Instant::now();
         if is_brisk && self.is_alone() {
-            self.vigil.stay_awake(|| *waiter.lock());
+            self.vigil.stay_awake(timeout, || *waiter.lock());
         }
         waiter.wait(timeout);
         let mut state = self.lock();

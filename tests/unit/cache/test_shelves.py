@@ -66,27 +66,27 @@ class World:
 
 def test_each_identity_has_a_shelf_of_its_own():
     world = World()
-    assert world.shelves.present(None) is None
-    first = world.shelves.present(b"one")
-    assert world.shelves.present(b"one") is first
+    assert world.shelves.turn_to(None) is None
+    first = world.shelves.turn_to(b"one")
+    assert world.shelves.turn_to(b"one") is first
     world.found(b"k")
-    second = world.shelves.present(b"two")
+    second = world.shelves.turn_to(b"two")
     assert second is not first
     world.found(b"l", identity=b"one")  # it was looked up before the change
     world.found(b"m", identity=b"two")
     assert (len(first.kept), len(second.kept)) == (1, 1)
-    assert world.shelves.present(None) is None
+    assert world.shelves.turn_to(None) is None
     world.found(b"n", identity=b"two")
     assert (len(first.kept), len(second.kept)) == (1, 1)
 
 
 def test_a_change_at_any_moment_gives_no_shelf_the_answers_of_another_identity():
     world = World()
-    world.shelves.present(b"one")
+    world.shelves.turn_to(b"one")
     keys = count()
 
     def find_meanwhile(frame, event, _):
-        if frame.f_code is Shelves.present.__code__ and event == "line":
+        if frame.f_code is Shelves.turn_to.__code__ and event == "line":
             sys.settrace(None)  # one answer at each line, and nothing within
             world.found(b"%d" % next(keys), identity=b"one")
             sys.settrace(find_meanwhile)
@@ -95,7 +95,7 @@ def test_a_change_at_any_moment_gives_no_shelf_the_answers_of_another_identity()
     before = sys.gettrace()
     sys.settrace(find_meanwhile)
     try:
-        world.shelves.present(b"two")
+        world.shelves.turn_to(b"two")
     finally:
         sys.settrace(before)
     first, second = world.made
@@ -105,8 +105,8 @@ def test_a_change_at_any_moment_gives_no_shelf_the_answers_of_another_identity()
 
 def test_what_both_gave_is_counted():
     world = World()
-    first = world.shelves.present(b"one")
-    second = world.shelves.present(b"two")
+    first = world.shelves.turn_to(b"one")
+    second = world.shelves.turn_to(b"two")
     first.given, second.given = [(2, 200, 20)], [(1, 1_000, 10), (3, 30_000, 60)]
     world.shelves.count_given()
     world.shelves.count_given()
@@ -119,16 +119,43 @@ def test_what_both_gave_is_counted():
 
 def test_an_answer_is_kept_in_a_few_forms_only():
     world = World()
-    shelf = world.shelves.present(b"one")
+    shelf = world.shelves.turn_to(b"one")
     kept = world.found()
     for _ in range(10):
         world.hit(kept)
     assert len(shelf.kept) == len(kept.kept) == 4
 
 
+def test_an_answer_that_is_refused_is_not_offered_for_ever():
+    world = World()
+    shelf = world.shelves.turn_to(b"one")
+    offers = []
+    shelf.keep = offers.append
+    kept = world.found()
+    for _ in range(100):
+        world.hit(kept)
+    assert len(offers) == 16
+    world.shelves.turn_to(b"two").keep = offers.append
+    world.hit(kept, identity=b"two")
+    assert len(offers) == 17
+
+
+def test_it_leaves_its_places_for_those_on_another_shelf():
+    world = World()
+    world.shelves.turn_to(b"one")
+    kept = world.found()
+    size = kept.nbytes
+    for identity in (b"two", b"one", b"two"):
+        shelf = world.shelves.turn_to(identity)
+        world.hit(kept, identity=identity)
+        assert kept.kept == shelf.kept
+        assert kept.nbytes == size
+        assert world.cache.counters().util == size / 100_000
+
+
 def test_the_room_that_it_takes_counts():
     world = World()
-    world.shelves.present(b"one")
+    world.shelves.turn_to(b"one")
     alone = response(1000).nbytes
     kept = world.found(nbytes=1000)
     assert kept.nbytes >= alone + 1000, "short tensors are copied"
@@ -139,15 +166,15 @@ def test_the_room_that_it_takes_counts():
 
 def test_what_finds_no_room_is_given_up():
     world = World(limit_bytes=response().nbytes + 10)
-    world.shelves.present(b"one")
+    world.shelves.turn_to(b"one")
     kept = world.found()
     assert kept.kept == []
-    assert world.cache.counters().util <= 1
+    assert world.cache.lookup(b"k") is kept, "the answer itself stays"
 
 
 def test_an_answer_that_the_cache_has_lost_is_kept_nowhere():
     world = World()
-    world.shelves.present(b"one")
+    world.shelves.turn_to(b"one")
     lost = response()
     world.hit(lost)
     assert lost.kept == []
@@ -155,7 +182,7 @@ def test_an_answer_that_the_cache_has_lost_is_kept_nowhere():
 
 def test_what_the_front_end_cannot_know_costs_nothing():
     world = World()
-    shelf = world.shelves.present(b"one")
+    shelf = world.shelves.turn_to(b"one")
     shelf.full = True
     kept = world.found()
     assert (kept.kept, kept.nbytes) == ([], response().nbytes)
@@ -163,10 +190,10 @@ def test_what_the_front_end_cannot_know_costs_nothing():
 
 def test_what_is_given_in_front_stays_and_what_nobody_asks_for_goes():
     world = World()
-    shelf = world.shelves.present(b"one")
+    shelf = world.shelves.turn_to(b"one")
     for key in (b"a", b"b", b"c"):
         world.found(key)
-    size = response().nbytes + response().kept_nbytes
+    size = response().nbytes + response().place_nbytes
     world.cache._limit_bytes = 3 * size
     shelf.kept[0].used = True
     world.cache.insert(b"d", response())
@@ -176,10 +203,10 @@ def test_what_is_given_in_front_stays_and_what_nobody_asks_for_goes():
 
 def test_even_if_all_were_given_one_has_to_go():
     world = World()
-    shelf = world.shelves.present(b"one")
+    shelf = world.shelves.turn_to(b"one")
     for key in (b"a", b"b"):
         world.found(key)
-    world.cache._limit_bytes = 2 * (response().nbytes + response().kept_nbytes)
+    world.cache._limit_bytes = 2 * (response().nbytes + response().place_nbytes)
     for kept in shelf.kept:
         kept.used = True
     world.cache.insert(b"c", response())
