@@ -120,6 +120,13 @@ class Server:
         """The open ports of "http", "grpc" and "metrics"; None for those that are closed."""
         return self._parts.ports
 
+    def reopen_logs(self) -> None:
+        """Go on in new files, after those of `log_file` and `access_log` were renamed; for a handler of SIGHUP of your
+        own, say. No line is lost. A file that can't be opened stays the old one, and the log says why. Not in the
+        handler itself, which may interrupt a line: have a thread do it.
+        """
+        self._parts.reopen_logs()
+
     def load_model(self, name: str, *, config: str | None = None, files: Mapping[str, bytes] = _NO_FILES) -> None:
         """Load a model, or what of it has changed, while what served goes on; needs `model_control_mode="explicit"`.
         Loads what an ensemble needs too.

@@ -6,7 +6,7 @@ import os
 from charonia.core.errors import InvalidArgumentError
 from charonia.core.log import Log, LogLevel
 from charonia.observe.log import LogSettings, ServerLog
-from charonia.observe.sink import open_file_sink, stderr_sink, stdout_sink
+from charonia.observe.sink import FileSink, stderr_sink, stdout_sink
 from charonia.options import ServerOptions
 
 _ESCAPE = "TRITON_SERVER_ESCAPE_LOG_MESSAGES"
@@ -35,7 +35,7 @@ def open_log(options: ServerOptions, *, own_process: bool = False) -> ServerLog:
     if not options.log_file:
         return ServerLog(settings, stderr_sink(), details=stdout_sink() if own_process else None, escape=escape)
     try:
-        return ServerLog(settings, open_file_sink(options.log_file), escape=escape)
+        return ServerLog(settings, FileSink(options.log_file), escape=escape)
     except OSError as error:
         raise InvalidArgumentError(f"--log-file={options.log_file} can't be written: {error.strerror}") from None
 

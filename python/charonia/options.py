@@ -24,6 +24,9 @@ RATE_LIMITS = ("off", "execution_count")
 COMPRESSION_LEVELS = ("none", "low", "medium", "high")
 ACCESS_LOG_FORMATS = ("json", "common")
 LOG_FORMATS = ("default", "ISO8601", "json")
+STANDARD_OUTPUT = "-"
+"""The access log's, in place of a file."""
+
 EVERY_MODEL = "*"
 UNIX_SOCKETS = ("unix:", "unix-abstract:")
 """How the address of a Unix socket begins; such a door has no port."""
@@ -276,6 +279,11 @@ class ServerOptions:
     @property
     def forwards_headers(self) -> bool:
         return bool(self.http_header_forward_pattern or self.grpc_header_forward_pattern)
+
+    @property
+    def writes_log_files(self) -> bool:
+        """Whether there are files to open again once they were renamed."""
+        return bool(self.log_file) or self.access_log not in ("", STANDARD_OUTPUT)
 
     def http_keys(self) -> Mapping[str, Key]:
         """What opens the restricted categories of HTTP."""

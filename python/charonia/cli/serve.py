@@ -8,7 +8,8 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -27,45 +28,88 @@ _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
 _LARGEST_KEPT_BYTES = 32 << 20
 _MOST_KEPT_BYTES = 256 << 20
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_STOPPING = (signal.SIGTERM, signal.SIGINT)
 
 
-class StopSignals:
+class Signals:
     """Waits for the first SIGTERM or SIGINT; another one ends the delay of a stop, later ones change nothing.
 
+    SIGHUP is left to the system, unless there are log files to open again. Then it means that, except when it comes
+    because the terminal has gone that the server was started in, without `nohup`: that ends the wait too.
+
     A pipe, not an Event: a signal's handler may run while the main thread holds the Event's own lock. The interpreter
-    writes to it by itself: a signal that another thread gets, or that comes just before the wait, doesn't interrupt it.
+    writes to it by itself, the signal's number: one that another thread gets, or that comes just before the wait,
+    doesn't interrupt it.
+
+    Args:
+        reopens: whether there are log files.
+
+    Attributes:
+        number: of the signal that has ended the wait, 0 before.
+        on_hangup: opens the files again.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, reopens: bool) -> None:
         self.number = 0
+        self.on_hangup: Callable[[], None] = _do_nothing
+        self._dies_with_terminal = _has_terminal() and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
         self._read, self._write = os.pipe()
         os.set_blocking(self._write, False)
         signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
-        for number in _SIGNALS:
+        for number in _STOPPING:
             signal.signal(number, self._note)
+        if reopens:
+            signal.signal(signal.SIGHUP, _do_nothing)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self.number = self.number or number
 
     def set(self) -> None:
         """End the wait, also without a signal."""
-        os.write(self._write, b".")
+        os.write(self._write, b"\0")
 
     def wait(self) -> None:
-        os.read(self._read, 1)
+        while not self._next_ends():
+            pass
 
     def wait_for_another(self, timeout_s: float) -> bool:
         """Whether one came in this time."""
-        came, _, _ = select.select([self._read], (), (), timeout_s)
-        return bool(came)
+        end_s = time.monotonic() + timeout_s
+        while select.select([self._read], (), (), max(0.0, end_s - time.monotonic()))[0]:
+            if self._next_ends():
+                return True
+        return False
+
+    def _next_ends(self) -> bool:
+        """Wait for a signal; whether it ends the wait for one."""
+        (number,) = os.read(self._read, 1)
+        if number != signal.SIGHUP:
+            return True
+        if self._dies_with_terminal and not _has_terminal():
+            self.number = self.number or number
+            return True
+        self.on_hangup()
+        return False
+
+
+def _do_nothing(*_: object) -> None:
+    pass
+
+
+def _has_terminal() -> bool:
+    """Whether this process is of the session of a terminal that is still there."""
+    try:
+        os.close(os.open(os.ctermid(), os.O_RDONLY | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
 
 
 def run_server(parsed: ParsedFlags) -> int:
     """Serve until told to stop. 0 after an orderly stop; 1 if the start failed or the stop took too long."""
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     _keep_freed_memory()
-    signals = StopSignals()
+    signals = Signals(reopens=parsed.options.writes_log_files)
     from charonia.logs import PythonLogging, open_log
     from charonia.server import Server
 
@@ -75,6 +119,7 @@ def run_server(parsed: ParsedFlags) -> int:
         print(f"error: creating server: {error}", file=sys.stderr)
         return FAILED
     logging.lastResort = PythonLogging(server.log)
+    signals.on_hangup = lambda: _reopen_logs(server)
     for remark in parsed.remarks:
         server.log.info(remark)
     code = _serve(server, signals)
@@ -96,7 +141,7 @@ def _keep_freed_memory() -> None:
         mallopt(_M_TRIM_THRESHOLD, _MOST_KEPT_BYTES)
 
 
-def _serve(server: "Server", signals: StopSignals) -> int:
+def _serve(server: "Server", signals: Signals) -> int:
     start = _Start(server, signals)
     try:
         server.open()
@@ -123,7 +168,12 @@ def _serve(server: "Server", signals: StopSignals) -> int:
     return OK if in_order and not start.failure else FAILED
 
 
-def _delay_stop(server: "Server", signals: StopSignals) -> None:
+def _reopen_logs(server: "Server") -> None:
+    server.reopen_logs()
+    server.log.info("Signal (1) received: log files are opened again")
+
+
+def _delay_stop(server: "Server", signals: Signals) -> None:
     """Serve on for `--drain-delay-secs`: a balancer that still sends requests here finds no closed port."""
     delay_s = server.options.drain_delay_secs
     if not delay_s:
@@ -137,7 +187,7 @@ def _delay_stop(server: "Server", signals: StopSignals) -> None:
 class _Start:
     """Loads the models on a thread of its own, so that a signal is heard meanwhile."""
 
-    def __init__(self, server: "Server", signals: StopSignals) -> None:
+    def __init__(self, server: "Server", signals: Signals) -> None:
         self._server = server
         self._signals = signals
         self.failure = ""

@@ -6,9 +6,8 @@ from charonia.core.errors import InvalidArgumentError
 from charonia.core.log import Log
 from charonia.core.protocols import OnDeath
 from charonia.core.threads import SupervisedThread
-from charonia.observe.sink import Sink, open_file_sink, stdout_sink
-
-STANDARD_OUTPUT = "-"
+from charonia.observe.sink import FileSink, Sink, stdout_sink
+from charonia.options import STANDARD_OUTPUT
 
 Take = Callable[[float], tuple[bytes, int]]
 """`WireServer.take_access`."""
@@ -27,6 +26,13 @@ class AccessLog:
     def start(self, take: Take, log: Log, on_death: OnDeath) -> None:
         self._thread = SupervisedThread("access-log", lambda: self._run(take, log), on_death)
         self._thread.start()
+
+    def reopen(self, log: Log) -> None:
+        """Go on in a new file, if there is one that was renamed. Where it can't be opened, the log says so."""
+        try:
+            self._sink.reopen()
+        except OSError as error:
+            log.error(f"the file of the access log can't be opened again, the old one is kept: {error.strerror}")
 
     def close(self, timeout_s: float) -> None:
         """After the wire's shutdown, when takes come back at once: write what is left."""
@@ -68,6 +74,6 @@ def open_access_log(path: str) -> AccessLog | None:
     if not path:
         return None
     try:
-        return AccessLog(stdout_sink() if path == STANDARD_OUTPUT else open_file_sink(path))
+        return AccessLog(stdout_sink() if path == STANDARD_OUTPUT else FileSink(path))
     except OSError as error:
         raise InvalidArgumentError(f"--access-log={path} can't be written: {error.strerror}") from None

@@ -196,6 +196,15 @@ class ServerLog(_LeveledLog):
         if self.settings.info:
             self._write(LogLevel.INFO, "", *_place(sys._getframe(1)), f"{table}\n")
 
+    def reopen(self) -> None:
+        """Go on in a new log file, if there is one that was renamed. Where it can't be opened, the old one says so."""
+        try:
+            self._sink.reopen()
+        except OSError as error:
+            self.error(
+                f"the log file '{self.settings.file}' can't be opened again, the old one is kept: {error.strerror}"
+            )
+
     def close(self) -> None:
         """Close the log file, if there is one. Later messages go nowhere."""
         with self._lock:

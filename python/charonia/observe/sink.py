@@ -4,6 +4,7 @@ import os
 import select
 import stat
 import sys
+import threading
 from typing import Protocol, TextIO
 
 # What a pipe that polls as writable takes without blocking.
@@ -26,6 +27,13 @@ class Sink(Protocol):
 
     def write(self, data: bytes) -> bool:
         """False if they are lost: they count in `lost` then."""
+
+    def reopen(self) -> None:
+        """Go on in a new file, where the one that was opened has been renamed. Any thread may call it.
+
+        Raises:
+            OSError: it can't be opened; what comes goes on in the old one.
+        """
 
     def close(self) -> None: ...
 
@@ -51,6 +59,9 @@ class DescriptorSink:
             self._torn = whole[sent - 1 : sent] != b"\n"
         self.lost += whole[max(sent, len(whole) - len(data)) :].count(b"\n")
         return sent == len(whole)
+
+    def reopen(self) -> None:
+        """Nothing has another name."""
 
     def close(self) -> None:
         descriptor, self._descriptor = self._descriptor, -1
@@ -106,14 +117,42 @@ def _stream_sink(stream: TextIO | None, otherwise: int) -> DescriptorSink:
         return DescriptorSink(otherwise, owned=False)  # replaced by something without a descriptor, or closed
 
 
-def open_file_sink(path: str) -> DescriptorSink:
-    """Append to `path`, made if it isn't there.
+class FileSink(DescriptorSink):
+    """Appends to the file at `path`, made if it isn't there.
 
     Raises:
         OSError: it can't be opened; a pipe that nobody reads can't.
     """
+
+    def __init__(self, path: str) -> None:
+        super().__init__(_open(path), owned=True)
+        self._path = os.path.abspath(path)
+        # For `reopen` beside a write. A finalizer may come to write within a write.
+        self._lock = threading.RLock()
+
+    def write(self, data: bytes) -> bool:
+        with self._lock:
+            return super().write(data)
+
+    def reopen(self) -> None:
+        opened = _open(self._path)
+        with self._lock:
+            old = self._descriptor
+            if old < 0:  # closed
+                os.close(opened)
+                return
+            self._torn = self._torn and os.path.sameopenfile(old, opened)
+            self._descriptor, self._poll = opened, _poll_of(opened)
+            os.close(old)
+
+    def close(self) -> None:
+        with self._lock:
+            super().close()
+
+
+def _open(path: str) -> int:
     # Else the open of such a pipe waits for a reader, maybe for ever.
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | getattr(os, "O_CLOEXEC", 0)
     descriptor = os.open(path, flags, 0o644)
     os.set_blocking(descriptor, True)
-    return DescriptorSink(descriptor, owned=True)
+    return descriptor

@@ -15,6 +15,8 @@ class KeptLines:
         self.text += data.decode()
         return True
 
+    def reopen(self) -> None: ...
+
     def close(self) -> None: ...
 
     @property

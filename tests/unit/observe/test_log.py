@@ -10,7 +10,7 @@ import pytest
 from charonia.core.log import LogLevel
 from charonia.observe.log import NO_CHANGES, LevelChanges, LogLevels, LogSettings, ServerLog
 from charonia.observe.log_lines import LINES
-from charonia.observe.sink import DescriptorSink, open_file_sink
+from charonia.observe.sink import DescriptorSink, FileSink
 from charonia.options import LOG_FORMATS
 from charonia.testing.log import KeptLines
 
@@ -143,7 +143,7 @@ class Disk:
 )
 def test_what_comes_after_half_a_line_begins_a_line(tmp_path, monkeypatch, room, lost, kept) -> None:
     path = tmp_path / "server.log"
-    sink = open_file_sink(str(path))
+    sink = FileSink(str(path))
     disk = Disk(monkeypatch, room)
     assert not sink.write(b"one\ntwo\nthree\n")
     assert not sink.write(b"four\n")
@@ -155,10 +155,33 @@ def test_what_comes_after_half_a_line_begins_a_line(tmp_path, monkeypatch, room,
     assert path.read_text().splitlines() == [*kept, "five", "six"]
 
 
+@pytest.mark.parametrize("renamed", [False, True])
+def test_a_file_that_is_opened_again_after_half_a_line(tmp_path, monkeypatch, renamed) -> None:
+    path = tmp_path / "server.log"
+    sink = FileSink(str(path))
+    disk = Disk(monkeypatch, 2)
+    assert not sink.write(b"one\n")
+    disk.room = 1000
+    if renamed:
+        path.rename(tmp_path / "old")
+    sink.reopen()
+    assert sink.write(b"two\n")
+    sink.close()
+    assert path.read_text() == ("two\n" if renamed else "on\ntwo\n")
+
+
+def test_a_file_that_was_closed_stays_closed(tmp_path) -> None:
+    sink = FileSink(str(tmp_path / "server.log"))
+    sink.close()
+    sink.reopen()
+    assert not sink.write(b"one\n")
+    assert (tmp_path / "server.log").read_text() == ""
+
+
 def test_a_disk_that_stays_full_is_told_once_there_is_room(tmp_path, monkeypatch) -> None:
     path = tmp_path / "server.log"
     disk = Disk(monkeypatch, 0)
-    made = ServerLog(LogSettings(), open_file_sink(str(path)))
+    made = ServerLog(LogSettings(), FileSink(str(path)))
     for _ in range(3):
         made.info("lost")
     disk.room = 1000
@@ -248,9 +271,9 @@ def test_a_pipe_that_nobody_reads_holds_nobody_up(tmp_path: object) -> None:
     path = f"{tmp_path}/pipe"
     os.mkfifo(path)
     with pytest.raises(OSError, match="No such device"):
-        open_file_sink(path)
+        FileSink(path)
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    sink = open_file_sink(path)
+    sink = FileSink(path)
     sink.write(b"line\n")
     assert os.read(reader, 100) == b"line\n"
     sink.close()
@@ -259,7 +282,7 @@ def test_a_pipe_that_nobody_reads_holds_nobody_up(tmp_path: object) -> None:
 
 def test_the_format_changes_while_it_runs_and_the_file_does_not(tmp_path: object) -> None:
     path = f"{tmp_path}/server.log"
-    made = ServerLog(LogSettings(file=path), open_file_sink(path))
+    made = ServerLog(LogSettings(file=path), FileSink(path))
     made.info("one")
     made.change(LogSettings(format="ISO8601", file="elsewhere"))
     made.info("two")

@@ -35,9 +35,10 @@ def main() -> None:
 
 
 def _leave_signals_to_the_server() -> None:
-    """What stops a service may be sent to all its processes. The server has the requests answered first, and then ends
-    this process by its link, or kills it. A function, as SIG_IGN would stay with the programs that the model starts."""
-    for number in (signal.SIGINT, signal.SIGTERM):
+    """What stops a service, or has it open its logs again, may be sent to all its processes. The server has the
+    requests answered before it stops, and then ends this process by its link, or kills it. A function, as SIG_IGN would
+    stay with the programs that the model starts."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _pass_over)
         signal.siginterrupt(number, False)  # system calls of libraries go on
 
