@@ -160,7 +160,9 @@ class _Spy:
 def test_a_failing_run_fails_every_request_and_names_the_model(serve: Any) -> None:
     runner = serve(onnx_models.failing_reshape(), "max_batch_size: 4")
     one = {"X": np.ones((1, 4), np.float32)}
-    for reply in runner.run(one, one):
+    replies = runner.run(one, one)
+    assert len(replies) == 2
+    for reply in replies:
         assert isinstance(reply.error, BackendError)
         assert "model 'm' failed in ONNX Runtime" in str(reply.error)
         assert "cannot be reshaped" in str(reply.error)
@@ -177,7 +179,9 @@ def test_a_value_that_makes_the_run_fail_fails_only_its_own_request(serve: Any) 
 @pytest.mark.parametrize("requests", [1, 2])
 def test_outputs_that_do_not_keep_the_rows_are_refused(serve: Any, requests: int) -> None:
     runner = serve(onnx_models.doubled(), "max_batch_size: 4")
-    for reply in runner.run(*[{"X": np.ones((1, 4), np.float32)}] * requests):
+    replies = runner.run(*[{"X": np.ones((1, 4), np.float32)}] * requests)
+    assert len(replies) == requests
+    for reply in replies:
         assert isinstance(reply.error, BackendError)
         assert "output 'TWICE' with shape [2, 4]" in str(reply.error)
         assert "first dimension must be 1" in str(reply.error)

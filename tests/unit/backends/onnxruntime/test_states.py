@@ -107,7 +107,9 @@ def test_the_state_is_computed_whatever_was_requested(serve: Any, tmp_path: Any,
     sequences = Sequences(serve(onnx_models.accumulator(), f"max_batch_size: 4 {more} {SEQUENCES}"), tmp_path)
     states = [sequences.new() for _ in range(count)]
     for requested, total in ((("OUTPUT",), 1), (("NEXT",), 2), ((), 3)):
-        for made in sequences.run(*((state, row(1)) for state in states), requested=requested):
+        answers = sequences.run(*((state, row(1)) for state in states), requested=requested)
+        assert len(answers) == count
+        for made in answers:
             assert {name: array.item() for name, array in made.items()} == dict.fromkeys(
                 requested or ("OUTPUT", "NEXT"), total
             )
