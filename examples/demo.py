@@ -134,6 +134,7 @@ def invite(options: argparse.Namespace) -> None:
        HTTP     {http}/v2
        gRPC     localhost:{options.grpc_port}
        metrics  http://localhost:{options.metrics_port}/metrics
+       live     http://localhost:{options.metrics_port}/live (for a browser: the models and their load)
      Try:
        curl -s {http}/v2/models/file_type
        curl -s {http}/v2/models/file_type/stats

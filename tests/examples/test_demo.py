@@ -17,7 +17,7 @@ pytest.importorskip("magika", reason="the packages of the example models are not
 pytest.importorskip("rapidocr", reason="the packages of the example models are not installed")
 pytest.importorskip("cv2", reason="the packages of the example models are not installed")
 
-from examples.demo import show_file_types, show_text  # noqa: E402
+from examples.demo import invite, parse, show_file_types, show_text  # noqa: E402
 from examples.file_type import file_type_input  # noqa: E402
 from examples.layout import lay_out  # noqa: E402
 
@@ -27,6 +27,14 @@ def server(tmp_path_factory):
     repository = lay_out(tmp_path_factory.mktemp("demo") / "demo-repository")
     with Server(repository, http_port=0, grpc_port=0) as running:
         yield running
+
+
+def test_the_closing_words_name_every_door_and_the_live_page(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["demo", "--http-port=1", "--grpc-port=2", "--metrics-port=3"])
+    invite(parse())
+    text = capsys.readouterr().out
+    for address in ("http://localhost:1/v2", "localhost:2", "http://localhost:3/metrics", "http://localhost:3/live"):
+        assert f" {address}" in text
 
 
 def test_file_types_in_process(server):
