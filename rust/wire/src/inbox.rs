@@ -46,7 +46,7 @@ struct Waiter {
 #[derive(Default)]
 struct RouteState {
     calls: VecDeque<Call>,
-    waiters: VecDeque<Arc<Waiter>>,
+    waiters: Vec<Arc<Waiter>>,
     /// A waiter was woken for the calls and has not come yet: it takes those that follow too.
     expected: bool,
     /// Somebody looks after GRACE whether the calls were taken.
@@ -107,7 +107,8 @@ impl Inbox {
         if attended.expected {
             return Ok(());
         }
-        if let Some(waiter) = attended.waiters.pop_front() {
+        // The one that came last: it may be awake yet, and what its model needs is in the caches.
+        if let Some(waiter) = attended.waiters.pop() {
             attended.expected = true;
             drop(state);
             waiter.wake();
@@ -254,7 +255,7 @@ impl Inbox {
                 attended.wakes -= 1;
                 return (Vec::new(), Vec::new());
             }
-            attended.waiters.push_back(Arc::clone(&waiter));
+            attended.waiters.push(Arc::clone(&waiter));
             attended.pulse.is_brisk()
         };
         let begun = Instant::now();
@@ -292,7 +293,7 @@ impl Inbox {
         let mut state = self.lock();
         let waiting = state.routes.entry(route).or_default();
         let now = count.min(waiting.waiters.len());
-        let woken: Vec<_> = waiting.waiters.drain(..now).collect();
+        let woken = waiting.waiters.split_off(waiting.waiters.len() - now);
         waiting.wakes += count - now;
         drop(state);
         woken.iter().for_each(|waiter| waiter.wake());

@@ -240,3 +240,16 @@ fn a_call_whose_client_has_gone_does_not_end_a_wait() {
     assert!(inbox.push(comes, 0).is_ok());
     assert_eq!(taker.join().unwrap(), [expected]);
 }
+
+#[test]
+fn of_several_waiting_threads_the_last_one_is_woken() {
+    let inbox = inbox(8);
+    let first = wait_at(&inbox, 5, LONG);
+    let last = wait_at(&inbox, 5, LONG);
+    let (one, other) = (call(&inbox), call(&inbox));
+    let keys = (one.request.key, other.request.key);
+    assert!(inbox.push(one, 5).is_ok());
+    assert_eq!(last.recv_timeout(LONG).unwrap(), Some(keys.0));
+    assert!(inbox.push(other, 5).is_ok());
+    assert_eq!(first.recv_timeout(LONG).unwrap(), Some(keys.1));
+}
