@@ -50,6 +50,24 @@ def test_large_pieces_come_in_several_calls(folder, monkeypatch):
     assert (folder / "one").read_bytes() == bytes(reversed(range(10)))
 
 
+def test_long_ones_and_cut_ones(folder):
+    data = np.random.default_rng(1).integers(0, 256, 5_000_001, np.uint8)
+    (folder / "one").write_bytes(bytes(len(data) + 7))
+    opened, target = open_segment("r", "one"), array(len(data))
+    opened.write(7, data)
+    assert opened.read(7, target) == len(data)
+    np.testing.assert_array_equal(target, data)
+    for left in (4_000_000, 0):
+        os.truncate(folder / "one", 7 + left)
+        target[:] = 99
+        assert opened.read(7, target) == left
+        np.testing.assert_array_equal(target[:left], data[:left])
+        assert not target[left:].any()
+        with pytest.raises(SegmentTooShort):
+            opened.write(7, data)
+        assert os.path.getsize(folder / "one") == 7 + left
+
+
 def test_it_is_the_same_memory_when_the_name_has_gone(folder):
     opened, target = open_segment("r", "one"), array(1)
     (folder / "one").unlink()
