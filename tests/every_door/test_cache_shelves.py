@@ -5,6 +5,7 @@ from the third on the stage sees nothing of it.
 """
 
 import json
+import time
 from itertools import count
 from textwrap import dedent
 
@@ -22,6 +23,7 @@ from tests.every_door.scraped import exported
 from tests.models.repository import write_config, write_python_model
 
 NETWORK_DOORS = ("http-json", "http-binary", "grpc")
+PATIENCE_S = 30
 CACHE = {"local": {"size": str(1 << 20)}}
 PORTS = {"http_port": 0, "grpc_port": 0, "metrics_port": 0}
 CONFIG = """
@@ -157,6 +159,18 @@ def test_all_is_counted(serve):
     assert metric(server, "nv_cache_num_hits_per_model", model="m") == 29
     assert (metric(server, "nv_cache_num_hits"), metric(server, "nv_cache_num_lookups")) == (29, 30)
     assert 0 < metric(server, "nv_cache_util") < 1
+
+
+@pytest.mark.parametrize("change", [Server.load_model, Server.unload_model])
+def test_what_a_version_gave_is_counted_when_it_goes(serve, tmp_path, change):
+    """Though nobody has looked meanwhile: the cache's own counters go on."""
+    server = serve()
+    assert values(server, "http-json", count=10) == {2}
+    write_plus(tmp_path, 2)
+    change(server, "m")
+    give_up = time.monotonic() + PATIENCE_S  # what is replaced ends in the background
+    while (hits := metric(server, "nv_cache_num_hits")) != 9:
+        assert time.monotonic() < give_up, hits
 
 
 def test_a_reload_ends_them_and_those_of_ensembles(serve, tmp_path):

@@ -361,6 +361,8 @@ class ModelVersion:
         self.retire()
         self.scheduler.stop(self.failure)
         ended = self._instances.join(timeout_s)
+        if self._entrance.cache is not None:  # the front end has given what it will, and the cache's counters live on
+            self._entrance.cache.count_given()
         if ended:
             self._close()
         return ended
