@@ -31,3 +31,9 @@ def at(server, port="metrics"):
 
 def card(page, name):
     return page.locator(f"article[data-model={json.dumps(name)}]")
+
+
+def put(field, text):
+    """Type it, and leave the field."""
+    field.fill(text)
+    field.dispatch_event("change")

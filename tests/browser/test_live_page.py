@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.pages import add, at, card, serving
+from tests.browser.pages import add, at, card, put, serving
 
 HOSTILE = '<img src=x onerror="alert(1)">'
 
@@ -147,17 +147,31 @@ def test_restricted_calls_need_their_header_here_too(page, repository):
     with serving(repository, allow_try_it=True, http_restricted_api=restricted) as server:
         page.goto(at(server, "http"))
         expect(page.locator("#health")).to_contain_text("This API is restricted, expecting header 'secret-key'")
-        page.evaluate("sessionStorage.setItem('charonia-keys', JSON.stringify({'secret-key': 'open'}))")
-        page.reload()
+        headers = page.get_by_title("headers that restricted calls need, one a line")
+        put(headers, "secret-key: open")
         echo = card(page, "echo")
         echo.locator(".try button").click()
         echo.get_by_role("button", name="Send").click()
         expect(echo.locator("pre")).to_contain_text('"data":[0,0]')
-        headers = echo.get_by_title("headers that restricted calls need, one a line")
-        headers.fill("secret-key: wrong")
-        headers.dispatch_event("change")
+        put(headers, "secret-key: wrong")
         echo.get_by_role("button", name="Send").click()
         expect(echo.locator("pre .wrong")).to_contain_text("403: This API is restricted")
+
+
+def test_a_header_that_can_not_be_sent_can_be_corrected(page, repository):
+    """Also once the page was loaded anew, with what it remembers and before it knows any model."""
+    with serving(repository, allow_try_it=True, http_restricted_api=["model-config:secret-key=open"]) as server:
+        page.goto(at(server, "http"))
+        card(page, "echo").locator(".try button").click()
+        headers = page.get_by_title("headers that restricted calls need, one a line")
+        put(headers, "no name: open")
+        expect(page.locator("#health")).to_have_text("no answer")
+        page.reload()
+        expect(headers).to_have_value("no name: open")
+        put(headers, "secret-key: open")
+        expect(page.locator("#health")).to_have_text("ready")
+        card(page, "echo").locator(".try button").click()
+        expect(card(page, "echo").get_by_role("button", name="Send")).to_be_visible()
 
 
 def test_percentiles_are_those_of_the_counts(page, repository):

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from charonia.frontend.generate.request import MAX_VALUES
-from tests.browser.pages import at, card, serving
+from tests.browser.pages import at, card, put, serving
 from tests.models.repository import write_config, write_python_model
 
 INLINE = 'parameters { key: "execution" value { string_value: "inline" } }'
@@ -157,11 +157,6 @@ def says(form, text):
 
 def refused(form, text):
     expect(form.locator("pre .wrong")).to_contain_text(text)
-
-
-def put(field, text):
-    field.fill(text)
-    field.dispatch_event("change")
 
 
 def sha(content):

@@ -1,4 +1,5 @@
 // Asks for the state each second and shows it. Names come from whoever can load models: they are set as text only.
+import { element, keysRow } from "/live/asking.js";
 import { difference, percentile, shownMs, shownRate, shownTime, sum } from "/live/numbers.js";
 import { offerToTry } from "/live/try.js";
 
@@ -201,10 +202,17 @@ function place(parent, wanted) {
 }
 
 async function ask() {
-  const answer = await fetch("/live/state", { headers: window.charoniaKeys ?? {}, cache: "no-store" });
+  const answer = await fetch("/live/state", { headers: window.charoniaKeys, cache: "no-store" });
   const state = await answer.json();
   if (!answer.ok) throw new Error(state.error);
   return state;
+}
+
+// Before the first state there is no form, and so no field, for headers that are missing or wrong.
+function offerKeys(error) {
+  const areWrong = Object.keys(window.charoniaKeys).length > 0, areMissing = !(error instanceof TypeError);
+  if (!(areWrong || areMissing) || byId("models").children.length) return;
+  byId("models").append(element("section", { className: "try" }, keysRow()));
 }
 
 async function again() {
@@ -214,6 +222,7 @@ async function again() {
     const pill = byId("health").firstElementChild;
     pill.dataset.state = "down";
     pill.textContent = error instanceof TypeError ? "no answer" : error.message;
+    if (!snapshots.length) offerKeys(error);
   }
   setTimeout(again, EACH_MS);
 }
