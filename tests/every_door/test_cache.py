@@ -18,6 +18,7 @@ from charonia.core.errors import InvalidArgumentError
 from tests.every_door.doors import DOORS, RefusedError
 from tests.every_door.served import ask, value_of
 from tests.models import onnx_models
+from tests.models.plus import PLUS, write_plus
 from tests.models.repository import write_config, write_python_model
 
 CACHE = {"local": {"size": str(1 << 20)}}
@@ -351,14 +352,6 @@ def test_what_was_cancelled_is_not_kept_and_what_was_executed_is(gated):
     assert (found["cache_hit"].count, found["cache_miss"].count) == (1, 3)
 
 
-PLUS = """
-    import triton_python_backend_utils as pb_utils
-
-    class TritonPythonModel:
-        def execute(self, requests):
-            arrays = [pb_utils.get_input_tensor_by_name(request, "IN").as_numpy() for request in requests]
-            return [pb_utils.InferenceResponse([pb_utils.Tensor("OUT", array + {plus})]) for array in arrays]
-"""
 PLUS_CONFIG = """
     input [ { name: "IN" data_type: TYPE_FP32 dims: [ 1 ] } ]
     output [ { name: "OUT" data_type: TYPE_FP32 dims: [ 1 ] } ]
@@ -377,7 +370,7 @@ ONCE = (
 
 @pytest.fixture
 def explicit(tmp_path):
-    write_python_model(tmp_path, "m", PLUS_CONFIG + INLINE + CACHED, PLUS.format(plus=1))
+    write_plus(tmp_path, PLUS_CONFIG + INLINE + CACHED, 1)
     (write_config(tmp_path, "e", ONCE) / "1").mkdir()
     ports = {"http_port": 0, "grpc_port": 0, "metrics_port": 0}
     with Server(tmp_path, model_control_mode="explicit", load_model=["*"], cache_config=CACHE, **ports) as server:
@@ -394,7 +387,7 @@ def test_a_model_that_has_changed_does_not_answer_from_before(explicit):
     """Nor does an ensemble of it, which is not loaded anew itself."""
     folder, server = explicit
     for plus in (1, 2, 3):
-        write_python_model(folder, "m", PLUS_CONFIG + INLINE + CACHED, PLUS.format(plus=plus))
+        write_plus(folder, PLUS_CONFIG + INLINE + CACHED, plus)
         server.load_model("m")
         assert asked(server, "m") == {1 + plus}
         assert asked(server, "e") == {1 + plus}
@@ -433,7 +426,7 @@ def test_reloads_under_load_never_answer_from_before(explicit):
         thread.start()
     try:
         for plus in range(2, 8):
-            write_python_model(folder, "m", PLUS_CONFIG + INLINE + CACHED, PLUS.format(plus=plus))
+            write_plus(folder, PLUS_CONFIG + INLINE + CACHED, plus)
             server.load_model("m")
             wrong += [found for found in asked(server, "e") | asked(server, "m") if found != 1 + plus]
     finally:
@@ -455,7 +448,7 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_such_models_are_refused_at_their_load(tmp_path, case):
     config, sentence = REFUSED[case]
-    write_python_model(tmp_path, "m", config + INLINE, PLUS.format(plus=1))
+    write_plus(tmp_path, config + INLINE, 1)
     ports = {"http_port": 0, "grpc_port": 0, "metrics_port": 0}
     server = Server(tmp_path, model_control_mode="explicit", cache_config=CACHE, **ports)
     with server, pytest.raises(InvalidArgumentError, match=f"response cache does not currently {sentence}"):
@@ -466,7 +459,7 @@ def test_such_models_are_refused_at_their_load(tmp_path, case):
     "more", ["model_transaction_policy { decoupled: true }", "max_batch_size: 1 sequence_batching { }"]
 )
 def test_an_ensemble_with_such_a_step_is_refused_too(tmp_path, more):
-    write_python_model(tmp_path, "m", PLUS_CONFIG + INLINE + more, PLUS.format(plus=1))
+    write_plus(tmp_path, PLUS_CONFIG + INLINE + more, 1)
     batched = "max_batch_size: 1" if "max_batch" in more else ""
     (write_config(tmp_path, "e", ONCE + batched) / "1").mkdir()
     ports = {"http_port": 0, "grpc_port": 0, "metrics_port": 0}

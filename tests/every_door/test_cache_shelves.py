@@ -20,7 +20,8 @@ from charonia.core.errors import CharoniaError
 from charonia.frontend.doors import Doors
 from tests.every_door.doors import RefusedError, open_door
 from tests.every_door.scraped import exported
-from tests.models.repository import write_config, write_python_model
+from tests.models.plus import PLUS, write_plus
+from tests.models.repository import write_config
 
 NETWORK_DOORS = ("http-json", "http-binary", "grpc")
 PATIENCE_S = 30
@@ -32,14 +33,6 @@ CONFIG = """
     output [ { name: "OUT" data_type: TYPE_FP32 dims: [ -1 ] } ]
     parameters { key: "execution" value { string_value: "inline" } }
     response_cache { enable: true }
-"""
-PLUS = """
-    import triton_python_backend_utils as pb_utils
-
-    class TritonPythonModel:
-        def execute(self, requests):
-            arrays = [pb_utils.get_input_tensor_by_name(request, "IN").as_numpy() for request in requests]
-            return [pb_utils.InferenceResponse([pb_utils.Tensor("OUT", array + {plus})]) for array in arrays]
 """
 WHOLE = """
     platform: "ensemble"
@@ -63,10 +56,6 @@ JSON_CONFIG = {
 }
 
 
-def write_plus(folder, plus):
-    write_python_model(folder, "m", CONFIG, PLUS.format(plus=plus))
-
-
 @pytest.fixture
 def stage_answers(monkeypatch):
     """How often a stage answered."""
@@ -86,7 +75,7 @@ def serve(tmp_path):
     servers = []
 
     def start(**options):
-        write_plus(tmp_path, 1)
+        write_plus(tmp_path, CONFIG, 1)
         (write_config(tmp_path, "e", WHOLE) / "1").mkdir()
         options = {"model_control_mode": "explicit", "load_model": ["*"], "cache_config": CACHE, **PORTS, **options}
         servers.append(Server(tmp_path, **options).start())
@@ -166,7 +155,7 @@ def test_what_a_version_gave_is_counted_when_it_goes(serve, tmp_path, change):
     """Though nobody has looked meanwhile: the cache's own counters go on."""
     server = serve()
     assert values(server, "http-json", count=10) == {2}
-    write_plus(tmp_path, 2)
+    write_plus(tmp_path, CONFIG, 2)
     change(server, "m")
     give_up = time.monotonic() + PATIENCE_S  # what is replaced ends in the background
     while (hits := metric(server, "nv_cache_num_hits")) != 9:
@@ -176,7 +165,7 @@ def test_what_a_version_gave_is_counted_when_it_goes(serve, tmp_path, change):
 def test_a_reload_ends_them_and_those_of_ensembles(serve, tmp_path):
     server = serve()
     for plus in (1, 2, 3):
-        write_plus(tmp_path, plus)
+        write_plus(tmp_path, CONFIG, plus)
         server.load_model("m")
         for door in NETWORK_DOORS:
             assert values(server, door) == {1 + plus}
@@ -198,7 +187,7 @@ def test_no_old_answer_comes_once_the_new_version_answers(serve, tmp_path, monke
         publish(*args)
 
     monkeypatch.setattr(Doors, "publish", ask_and_publish)
-    write_plus(tmp_path, 2)
+    write_plus(tmp_path, CONFIG, 2)
     server.load_model("m")
     monkeypatch.undo()
     assert set(seen) == {(1, 1), (2, 2)}

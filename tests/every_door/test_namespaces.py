@@ -5,20 +5,13 @@ import pytest
 
 from charonia.api import Server
 from tests.every_door.doors import DOORS, RefusedError, open_door
-from tests.models.repository import write_config, write_python_model
+from tests.models.plus import write_plus
+from tests.models.repository import write_config
 
 IO = """
     max_batch_size: 4
     input [ { name: "IN" data_type: TYPE_FP32 dims: [ 1 ] } ]
     output [ { name: "OUT" data_type: TYPE_FP32 dims: [ 1 ] } ]
-"""
-PLUS = """
-    import triton_python_backend_utils as pb_utils
-
-    class TritonPythonModel:
-        def execute(self, requests):
-            arrays = [pb_utils.get_input_tensor_by_name(request, "IN").as_numpy() for request in requests]
-            return [pb_utils.InferenceResponse([pb_utils.Tensor("OUT", array + {plus})]) for array in arrays]
 """
 INLINE = 'parameters { key: "execution" value { string_value: "inline" } }'
 STEP = """
@@ -38,7 +31,7 @@ def folder(tmp_path_factory):
 def server(folder):
     """`m` of /one adds 1, that of /two adds 2; `ens1` and `ens2` lie beside them."""
     for number, name in enumerate(("one", "two"), 1):
-        write_python_model(folder / name, "m", IO + INLINE, PLUS.format(plus=number))
+        write_plus(folder / name, IO + INLINE, number)
         write_config(folder / name, f"ens{number}", STEP + IO).joinpath("1").mkdir()
     ports = {"http_port": 0, "grpc_port": 0, "metrics_port": 0}
     made = Server([folder / "one", folder / "two"], model_namespacing=True, **ports).start()

@@ -12,7 +12,8 @@ from charonia.api import Server
 from charonia.core.errors import InvalidArgumentError
 from tests.every_door.doors import DOORS, RefusedError, open_door
 from tests.models.gated import PATIENCE_S
-from tests.models.repository import write_config, write_python_model
+from tests.models.plus import write_plus
+from tests.models.repository import write_config
 
 CONFIG = """
     max_batch_size: 4
@@ -21,14 +22,6 @@ CONFIG = """
     output [ {{ name: "OUT" data_type: TYPE_FP32 dims: [ 1 ] }} ]
     instance_group [ {{ count: {count} kind: KIND_CPU }} ]
     parameters {{ key: "execution" value {{ string_value: "inline" }} }}
-"""
-CODE = """
-    import triton_python_backend_utils as pb_utils
-
-    class TritonPythonModel:
-        def execute(self, requests):
-            arrays = [pb_utils.get_input_tensor_by_name(request, "IN").as_numpy() for request in requests]
-            return [pb_utils.InferenceResponse([pb_utils.Tensor("OUT", array + {plus})]) for array in arrays]
 """
 TWICE = """
     platform: "ensemble"
@@ -44,7 +37,7 @@ ROUNDS = 8
 
 
 def write(repository, plus):
-    write_python_model(repository, "m", CONFIG.format(count=2), CODE.format(plus=plus))
+    write_plus(repository, CONFIG.format(count=2), plus)
 
 
 def write_config_only(repository, count):

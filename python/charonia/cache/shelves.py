@@ -8,7 +8,7 @@ from charonia.observe.statistics import ModelStatistics
 
 # Requests may say the same in several ways: with the version or without it, outputs in any order.
 _PLACES_AT_MOST = 4
-# An offer takes up to 85 µs, and where one was refused the next may be too: the request says more, its answer is long.
+# An offer hashes the request, and where one was refused the next may be too: it says more, or its answer is long.
 _OFFERS_AT_MOST = 16
 
 

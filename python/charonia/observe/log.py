@@ -110,10 +110,6 @@ class _LeveledLog:
             self._write(level, message, file, line)
 
 
-def _unheard(verbosity: int) -> None:
-    pass
-
-
 class ServerLog(_LeveledLog):
     """The log of one server; any thread may call it. Changes count from the next message on.
 
@@ -148,7 +144,7 @@ class ServerLog(_LeveledLog):
         self._own: dict[str, LevelChanges] = {}
         self._models: dict[str, LogLevels] = {}
         self.highest_verbosity = self.settings.verbose_level
-        self._listener: Callable[[int], None] = _unheard
+        self._listener: Callable[[int], None] = lambda verbosity: None
 
     @property
     def _levels(self) -> LogLevels:

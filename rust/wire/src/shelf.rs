@@ -14,11 +14,10 @@ use crate::call::{Parameter, ParsedCall, Protocol, Request, EMPTY_FINAL_PARAMETE
 use crate::reply::Response;
 use crate::wire::monotonic_ns;
 
-/// A call with more bytes of tensors is not looked up: it would hold up the calls of others while it is hashed (at 3
-/// bytes a nanosecond, 0.1 ms).
+/// A call with more bytes of tensors is not looked up: it would hold up the calls of others while it is hashed.
 const MAX_BYTES: usize = 256 << 10;
 
-/// Of an answer that is written as JSON, which takes 0.1 ms.
+/// Of an answer that is written as JSON, which takes longer.
 const MAX_JSON_BYTES: usize = 8 << 10;
 
 /// Classes of durations: the highest bit of their nanoseconds.

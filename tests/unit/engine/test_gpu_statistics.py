@@ -11,6 +11,7 @@ from charonia.scheduling.bell import ConditionBell
 from charonia.scheduling.timer import Timer
 from charonia.testing.clock import ManualClock
 from charonia.testing.requests import KeptReplies, make_request
+from tests.unit.engine.one_model import OneModel
 
 DEVICES = ("cpu", "gpu:0", "gpu:0", "gpu:1")
 UUIDS = {"gpu:0": "GPU-a", "gpu:1": "GPU-b"}
@@ -51,16 +52,6 @@ def version():
     return ModelVersion("m", 3, config, {}, Backend(), specs, ConditionBell(), 0, services)
 
 
-class Models:
-    """A directory with one model."""
-
-    def __init__(self, model):
-        self._model = model
-
-    def find(self, name, version):
-        return self._model
-
-
 def test_each_gpu_counts_what_its_instances_executed():
     model = version()
     for runner, rows in zip(model.instances, (1, 2, 3, 4), strict=True):
@@ -74,7 +65,7 @@ def test_each_gpu_counts_what_its_instances_executed():
     assert model.gpu_statistics["GPU-b"].failures["BACKEND"] == 1
     assert model.statistics.failures["REJECTED"] == 1
 
-    (record,) = Statistics(lambda: Models(model)).read("m", 3)
+    (record,) = Statistics(lambda: OneModel(model)).read("m", 3)
     assert (record.inference_count, record.execution_count) == (10, 5)
     assert (record.inference["success"].count, record.inference["fail"].count) == (4, 2)
     assert {batch.batch_size: batch.compute_infer.count for batch in record.batches} == {1: 2, 2: 1, 3: 1, 4: 1}

@@ -17,6 +17,7 @@ from charonia.scheduling.bell import ConditionBell
 from charonia.scheduling.timer import Timer
 from charonia.testing.clock import ManualClock
 from charonia.testing.requests import KeptReplies, make_request
+from tests.unit.engine.one_model import OneModel
 
 SPECS = [InstanceSpec(f"m_{number}", "KIND_CPU", "cpu", 1) for number in range(2)]
 
@@ -124,20 +125,12 @@ class CallsOnce:
     def __init__(self, model):
         self.kept = KeptReplies()
         self.has_called = threading.Event()
-        self._engine = Engine(Directory(model))
+        self._engine = Engine(OneModel(model))
         self._call = make_request(self.kept, ancestors=("m",))
 
     def send(self, replies):
         self._engine.submit(self._call)
         self.has_called.set()
-
-
-class Directory:
-    def __init__(self, model):
-        self._model = model
-
-    def find(self, name, version):
-        return self._model
 
 
 def test_an_instance_is_free_for_whoever_has_its_answer():
@@ -159,7 +152,7 @@ def test_an_instance_is_busy_while_the_code_of_its_model_runs():
     inner = make_request(channel, ancestors=("m",))
 
     def calls_itself(batch):
-        Engine(Directory(model)).submit(inner)
+        Engine(OneModel(model)).submit(inner)
         for request in batch.requests:
             batch.respond(request, [])
 
