@@ -309,6 +309,23 @@ def test_a_stream_of_more_values_than_its_request_may_have(form):
     expect(form("beyond")).to_contain_text("can't be asked from a browser: its input LARGE has 1,000,000 elements")
 
 
+def test_a_form_is_of_the_model_that_is_loaded(page, tmp_path):
+    teller(tmp_path, "m", one("OLD", "INT32", 1))
+    with serving(tmp_path, allow_try_it=True, model_control_mode="explicit", load_model=["m"]) as server:
+        page.goto(at(server, "http"))
+        form = card(page, "m").locator(".try")
+        form.get_by_role("button", name="Try it").click()
+        expect(form.locator(".tensor").first).to_contain_text("OLD")
+        teller(tmp_path, "m", one("NEW", "INT32", 1))
+        server.load_model("m")
+        form.get_by_role("button", name="Try it").click()
+        expect(form.locator(".tensor").first).to_contain_text("NEW")
+        send(form)
+        says(form, "NEW [1, 1]")
+        server.unload_model("m")
+        expect(form).to_be_hidden()
+
+
 def test_a_form_that_needs_a_key_has_the_field_for_it(page, repository):
     restricted = ["model-config:secret-key=open"]
     with serving(repository, allow_try_it=True, http_restricted_api=restricted) as server:

@@ -60,6 +60,7 @@ class LiveModel:
         platform: its platform, else its backend.
         max_batch_size: 0 for models that do not batch.
         decoupled: answers any number of times.
+        load_ms: how long its load took; another one with each load.
     """
 
     name: str
@@ -70,6 +71,7 @@ class LiveModel:
     platform: str = ""
     max_batch_size: int = 0
     decoupled: bool = False
+    load_ms: float = 0.0
     instances: Sequence[LiveInstance] = ()
     counts: LiveCounts | None = None
 
@@ -136,6 +138,7 @@ def _model(entry: IndexEntry, view: VersionView | None) -> LiveModel:
         config.platform or config.backend,
         config.max_batch_size,
         config.model_transaction_policy.decoupled,
+        view.statistics.load_duration_ns / 1e6,
         [_instance(each) for each in view.instances],
         _counts(view),
     )

@@ -87,7 +87,7 @@ function showModel(key, model, state) {
   find(".reason").hidden = !model.reason;
   find(".numbers").hidden = !model.counts;
   if (model.counts) showNumbers(key, model, state.bounds_ms, find);
-  if (state.try_it && model.counts) offerToTry(find(".try"), model, state.most_values);
+  if (state.try_it) offerToTry(find(".try"), model, state.most_values);
   return card;
 }
 

@@ -4,11 +4,13 @@ import { countOf, example, fitted, made, MADE, numbers, ofFile } from "/live/ten
 
 const MOST_TYPED = 1000; // elements; longer examples are made when they are sent
 
+// Anew with each load of the model, whose inputs may be others; nothing while it is not loaded.
 // Args: `mostValues` that a request to generate may have; lists count too.
 export function offerToTry(section, model, mostValues) {
-  if (section.dataset.version === model.version) return;
-  section.dataset.version = model.version;
-  section.hidden = false;
+  const load = model.counts ? `${model.version} ${model.load_ms}` : "";
+  if (section.dataset.load === load) return;
+  section.dataset.load = load;
+  section.hidden = !load;
   const open = element("button", { type: "button", textContent: "Try it" });
   open.addEventListener("click", () =>
     fillIn(section, model, mostValues).catch((error) => section.replaceChildren(keysRow(), open, wrong(error.message))),
